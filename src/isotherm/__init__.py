@@ -1,0 +1,3 @@
+"""Isotherm: the workbench for contrastive representation learning."""
+
+__version__ = "0.1.0"

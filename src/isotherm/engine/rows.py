@@ -1,0 +1,95 @@
+"""The general way: any function of a query's whole row of similarities, in strips of rows.
+
+Slower than potentials (`isotherm.engine.tiles`), but it takes whatever a user can write: sorting,
+ranking, a learned function. Memory is one strip; backward computes each strip again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from isotherm.engine.masks import Mask
+from isotherm.engine.tiles import ROW_TILE, _blocks, _edge
+from isotherm.types import Pairs
+
+RowFunction = Callable[[Tensor, Tensor], Tensor]
+"""(positives (r, p), negatives (r, m) with −inf where hidden) ↦ one value per row (r,)."""
+
+
+def apply_rows(pairs: Pairs, function: RowFunction, *, parameters: Sequence[Tensor] = ()) -> Tensor:
+    """`function` of each query's positives and its whole row of negatives, one value a query.
+
+    Hidden entries are −inf, so softmax, sort and top-k see them last; their gradient is dropped.
+    `parameters` are learnable tensors that `function` uses.
+    """
+    candidates = pairs.queries if pairs.candidates is None else pairs.candidates
+    if pairs.mutual:
+        half = len(pairs.queries)
+        forth = Pairs(pairs.queries, candidates, pairs.positives[:half], pairs.hidden, pairs.negatives)
+        back = Pairs(candidates, pairs.queries, pairs.positives[half:], pairs.hidden.transposed(), pairs.negatives)
+        ways = [apply_rows(p, function, parameters=parameters) for p in (forth, back)]
+        return torch.cat(ways)
+    height = _edge.get() or max(1, ROW_TILE // len(candidates))
+    return _Rows.apply(function, pairs.hidden, height, pairs.queries, candidates, pairs.positives, *parameters)  # type: ignore[no-untyped-call]
+
+
+class _Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        function: RowFunction,
+        hidden: Mask,
+        height: int,
+        queries: Tensor,
+        candidates: Tensor,
+        positives: Tensor,
+        *parameters: Tensor,
+    ) -> Tensor:
+        values = queries.new_empty(len(queries))
+        for rows in _blocks(len(queries), height):
+            s = _strip(queries, candidates, hidden, rows)
+            values[rows] = function(positives[rows], s)
+        ctx.function, ctx.hidden, ctx.height = function, hidden, height
+        ctx.save_for_backward(queries, candidates, positives, *parameters)
+        return values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        queries, candidates, positives, *parameters = ctx.saved_tensors
+        dq, dc, dp = torch.zeros_like(queries), torch.zeros_like(candidates), torch.zeros_like(positives)
+        learnable = [p for p in parameters if p.requires_grad]
+        learned = [torch.zeros_like(p) for p in learnable]
+        with torch.autocast(queries.device.type, enabled=False):
+            for rows in _blocks(len(queries), ctx.height):
+                with torch.enable_grad():
+                    s = _strip(queries, candidates, ctx.hidden, rows).requires_grad_()
+                    p = positives[rows].detach().requires_grad_()
+                    values = ctx.function(p, s)
+                ds, dpositive, *rest = torch.autograd.grad(
+                    values, (s, p, *learnable), upstream[rows], allow_unused=True
+                )
+                if dpositive is not None:
+                    dp[rows] = dpositive
+                for total, part in zip(learned, rest, strict=True):
+                    if part is not None:
+                        total.add_(part)
+                if ds is not None:
+                    ctx.hidden.hide(ds, rows, slice(0, len(candidates)), 0.0)
+                    dq[rows] += ds @ candidates
+                    dc.addmm_(ds.T, queries[rows])
+        found = iter(learned)
+        return (None, None, None, dq, dc, dp, *(next(found) if p.requires_grad else None for p in parameters))
+
+
+def _strip(queries: Tensor, candidates: Tensor, hidden: Mask, rows: slice) -> Tensor:
+    with torch.no_grad():
+        s = queries[rows] @ candidates.T
+        hidden.hide(s, rows, slice(0, len(candidates)), -math.inf)
+    return s

@@ -1,0 +1,250 @@
+"""The engine: sums over each query's negatives, tile by tile, with exact gradients.
+
+The similarity matrix is never an object. Forward keeps one or two numbers per query; backward computes
+every tile again and forms its gradient while it is in cache. In a symmetric matrix each tile above the
+diagonal serves its rows and its columns, in both directions: two thirds of the arithmetic of the dense way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from isotherm.engine.elementwise import Linear
+from isotherm.engine.masks import Mask
+from isotherm.engine.reductions import Gradient, Hide, Reduction, Scratch, Side, Sums, Total
+from isotherm.engine.select import kth_largest
+from isotherm.types import Pairs
+
+TILE = 512  # rows and columns; 1 MB of float32 stays in the second-level cache (docs/benchmarks.md)
+ROW_TILE = 1 << 21  # entries of a strip of whole rows, where a reduction needs the row's k-th largest
+EXPONENT_LIMIT = {torch.float32: 50.0, torch.float64: 300.0}
+"""Largest |E| for which Σ e^E and its inverse stay normal numbers for any plausible batch."""
+
+_edge: ContextVar[int | None] = ContextVar("edge", default=None)
+
+
+@contextmanager
+def tile_size(edge: int) -> Iterator[None]:
+    """Set the edge of the tiles for the losses evaluated inside (their backward pass keeps it).
+
+    Results do not depend on it beyond rounding; memory is a few times edge² numbers.
+    """
+    if edge < 1:
+        raise ValueError(f"a tile's edge is 1 or more, got {edge}.")
+    token = _edge.set(edge)
+    try:
+        yield
+    finally:
+        _edge.reset(token)
+
+
+@dataclass(frozen=True)
+class Tile:
+    rows: slice
+    cols: slice
+    summed: tuple[Side, ...]
+    """The sides whose queries read this tile in the forward pass."""
+    pulled: tuple[Side, ...]
+    """The sides whose gradient flows through this tile."""
+    on_diagonal: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything about one evaluation that is not a tensor of the graph."""
+
+    reductions: tuple[Reduction, ...]
+    hidden: Mask
+    symmetric: bool
+    mutual: bool
+    top_k: int | None
+    tile: int | None
+    fixed: bool
+
+    def tiles(self, n: int, m: int) -> Iterator[Tile]:
+        if self.top_k is not None:  # whole rows, so that a row's threshold is known when it is summed
+            height = self.tile or max(1, ROW_TILE // m)
+            for rows in _blocks(n, height):
+                yield Tile(rows, slice(0, m), ((1, rows),), ((1, rows),))
+            return
+        size = self.tile or TILE
+        for rows in _blocks(n, size):
+            for cols in _blocks(m, size):
+                below = cols.start < rows.start
+                if self.symmetric and rows == cols:
+                    yield Tile(rows, cols, ((1, rows),), ((1, rows), (0, cols)), on_diagonal=True)
+                elif self.symmetric and not below:
+                    yield Tile(rows, cols, ((1, rows), (0, cols)), ((1, rows), (0, cols)))
+                elif self.mutual:
+                    queries = slice(n + cols.start, n + cols.stop)
+                    yield Tile(rows, cols, ((1, rows), (0, queries)), ((1, rows), (0, queries)))
+                elif not self.symmetric:
+                    yield Tile(rows, cols, ((1, rows),), ((1, rows),))
+
+    def parameters(self) -> tuple[Tensor, ...]:
+        return tuple(p for r in self.reductions for f in r.functions for p in f.parameters)
+
+
+def _blocks(size: int, step: int) -> list[slice]:
+    return [slice(i, min(i + step, size)) for i in range(0, size, step)]
+
+
+def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tuple[Tensor, ...]:
+    """Each reduction over the negatives of every query: one vector a reduction.
+
+    `top_k` keeps only the k nearest negatives of each query (all of those tied with the k-th); the choice
+    is a constant for the gradient.
+    """
+    reductions = tuple(reductions)
+    if top_k is None:
+        easy = [isinstance(r, Total) and isinstance(r.of, Linear) for r in reductions]
+        if all(easy):
+            return tuple(_linear_total(pairs, r) for r in reductions)  # type: ignore[arg-type]
+    bound = max(r.exponent_bound for r in reductions)
+    plan = Plan(
+        reductions,
+        pairs.hidden,
+        symmetric=pairs.candidates is None and top_k is None,
+        mutual=pairs.mutual,
+        top_k=top_k,
+        tile=_edge.get(),
+        fixed=bound <= EXPONENT_LIMIT.get(pairs.queries.dtype, 0.0),
+    )
+    if top_k is not None and pairs.mutual:
+        return _both_ways(pairs, reductions, top_k)
+    candidates = pairs.candidates
+    if candidates is None and not plan.symmetric:
+        candidates = pairs.queries
+    return _Reduce.apply(plan, pairs.queries, candidates, *plan.parameters())  # type: ignore[no-untyped-call]
+
+
+def _both_ways(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int) -> tuple[Tensor, ...]:
+    """Rows, then columns, each as rows of its own matrix."""
+    assert pairs.candidates is not None
+    forth = Pairs(pairs.queries, pairs.candidates, pairs.positives, pairs.hidden, pairs.negatives)
+    back = Pairs(pairs.candidates, pairs.queries, pairs.positives, pairs.hidden.transposed(), pairs.negatives)
+    ways = [reduce(p, *reductions, top_k=top_k) for p in (forth, back)]
+    return tuple(torch.cat(parts) for parts in zip(*ways, strict=True))
+
+
+def _linear_total(pairs: Pairs, total: Total) -> Tensor:
+    """A linear sum needs no matrix: Σ_j s_ij = z_i · Σ_j z_j, less what is hidden."""
+    hidden = total.where or pairs.hidden
+    candidates = pairs.queries if pairs.candidates is None else pairs.candidates
+    sums = pairs.queries @ candidates.sum(0) - hidden.hidden_total(pairs.queries, candidates)
+    if pairs.mutual:
+        back = hidden.transposed().hidden_total(candidates, pairs.queries)
+        sums = torch.cat([sums, candidates @ pairs.queries.sum(0) - back])
+    return total.of(sums)
+
+
+class _Reduce(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, plan: Plan, queries: Tensor, candidates: Tensor | None, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
+        others = queries if candidates is None else candidates
+        n, m = len(queries), len(others)
+        size = n + m if plan.mutual else n
+        sums = [Sums.start(size, queries, plan.fixed) for _ in plan.reductions]
+        scratch = Scratch(queries)
+        thresholds = queries.new_empty(n) if plan.top_k is not None else None
+        for tile in plan.tiles(n, m):
+            s = _similarities(queries, others, tile, scratch)
+            hides = _hides(plan, tile, s, thresholds, choose=True)
+            for i, (reduction, total, hide) in enumerate(zip(plan.reductions, sums, hides, strict=True)):
+                own = _own(s, scratch, last=i + 1 == len(sums))
+                reduction.add(total, own, tile.summed, hide, plan.fixed, scratch)
+        values = tuple(r.value(total) for r, total in zip(plan.reductions, sums, strict=True))
+        masses = [total.log_mass for total in sums]
+        ctx.plan = plan
+        ctx.save_for_backward(queries, candidates, thresholds, *masses, *values)
+        return values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        plan: Plan = ctx.plan
+        queries, candidates, thresholds, *rest = ctx.saved_tensors
+        k = len(plan.reductions)
+        gradients = [
+            Gradient(g, mass, value, plan.fixed) for g, mass, value in zip(upstream, rest[:k], rest[k:], strict=True)
+        ]
+        others = queries if candidates is None else candidates
+        want_queries, want_candidates = ctx.needs_input_grad[1:3]
+        dq = torch.zeros_like(queries) if want_queries else None
+        dc = dq if candidates is None else torch.zeros_like(others) if want_candidates else None
+        parameters = plan.parameters()
+        dp: list[Tensor | None] = [None] * len(parameters)
+        scratch = Scratch(queries)
+        with torch.autocast(queries.device.type, enabled=False):
+            for tile in plan.tiles(len(queries), len(others)):
+                s = _similarities(queries, others, tile, scratch)
+                hides = _hides(plan, tile, s, thresholds, choose=False)
+                ds: Tensor | None = None
+                place = 0
+                for i, (reduction, gradient, hide) in enumerate(zip(plan.reductions, gradients, hides, strict=True)):
+                    own = _own(s, scratch, last=i + 1 == k)
+                    for grad, pull in reduction.pull(own, tile.pulled, hide, gradient, scratch):
+                        part, found = pull(grad)
+                        if ds is not None:
+                            ds.add_(part)
+                        else:
+                            ds = part if k == 1 else scratch.take("ds", s.shape).copy_(part)
+                        for j, slope in enumerate(found, start=place):
+                            if slope is not None:  # a diagonal tile holds every pair twice
+                                once = slope / 2 if tile.on_diagonal else slope
+                                dp[j] = once if dp[j] is None else dp[j] + once  # type: ignore[operator]
+                        place += len(found)
+                assert ds is not None
+                if dq is not None:
+                    dq[tile.rows].addmm_(ds, others[tile.cols])
+                if dc is not None and not tile.on_diagonal:
+                    dc[tile.cols].addmm_(ds.T, queries[tile.rows])
+        return (None, dq, None if candidates is None else dc, *dp)
+
+
+def _similarities(queries: Tensor, others: Tensor, tile: Tile, scratch: Scratch) -> Tensor:
+    left, right = queries[tile.rows], others[tile.cols]
+    return torch.mm(left, right.T, out=scratch.take("s", (len(left), len(right))))
+
+
+def _own(s: Tensor, scratch: Scratch, last: bool) -> Tensor:
+    """The similarities for one reduction to overwrite: a copy, or for the last one the tile itself."""
+    return s if last else scratch.take("own", s.shape).copy_(s)
+
+
+def _hides(plan: Plan, tile: Tile, s: Tensor, thresholds: Tensor | None, choose: bool) -> Sequence[Hide]:
+    """For each reduction, how to hide what does not count in this tile.
+
+    With thresholds: also everything below the row's k-th largest similarity, which is found here in the
+    forward pass (`choose`) and read in the backward pass.
+    """
+    far: Tensor | None = None
+    if thresholds is not None:
+        assert plan.top_k is not None
+        near = s.clone()
+        plan.hidden.hide(near, tile.rows, tile.cols, -math.inf)
+        if choose:
+            thresholds[tile.rows] = kth_largest(near, plan.top_k)
+        far = near < thresholds[tile.rows, None]
+
+    def hide_with(mask: Mask) -> Hide:
+        def hide(x: Tensor, value: float) -> None:
+            if far is None:
+                mask.hide(x, tile.rows, tile.cols, value)
+            else:
+                x.masked_fill_(far, value)
+
+        return hide
+
+    return [hide_with(r.where or plan.hidden) for r in plan.reductions]

@@ -1,0 +1,115 @@
+"""The face every loss shares: check the settings, pair the views, ask for one value a query, reduce.
+
+No mathematics here. A family's file subclasses `Loss` and writes `per_query`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar, get_args
+
+import torch
+from torch import Tensor, nn
+
+from isotherm import world
+from isotherm.pairing import in_batch, queued
+from isotherm.types import Pairs, Reduction
+
+Choice = TypeVar("Choice", bound=str)
+Given = ParamSpec("Given")
+
+
+def uncompiled(function: Callable[Given, Tensor]) -> Callable[Given, Tensor]:
+    """Inside `torch.compile`, call the function as it is: the engine's tiles gain nothing from being traced.
+
+    `torch.compiler.disable` as a plain decorator would import the compiler, a second, for everybody.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Given.args, **settings: Given.kwargs) -> Tensor:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*args, **settings)  # type: ignore[no-any-return]
+        return function(*args, **settings)
+
+    return call
+
+
+class Loss(nn.Module):
+    """A contrastive loss of embeddings: ``loss(z0, z1, *more_views, negatives=None)``.
+
+    The views are un-normalised (N, D) tensors, one a view. `negatives`, (M, D), replaces the negatives of the
+    batch: then view 0 holds the queries and the other views their positives.
+    """
+
+    def __new__(cls, *args: Any, **settings: Any) -> Loss:
+        known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        for name in settings:
+            if name not in known:
+                raise TypeError(f"{cls.__name__} has no setting '{name}'{suggest(name, known)}")
+        return super().__new__(cls)
+
+    def __init__(self, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        self.reduction = one_of("reduction", reduction, get_args(Reduction))
+
+    def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
+        """Who is compared when no `negatives` are given."""
+        return in_batch(views)
+
+    def per_query(self, pairs: Pairs) -> Tensor:
+        """One value for each query of a block."""
+        raise NotImplementedError
+
+    @uncompiled
+    def forward(self, *views: Tensor, negatives: Tensor | None = None) -> Tensor:
+        with full_precision(views):
+            return self.of_views(views, negatives)
+
+    def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:
+        """The loss of the views as the user gave them."""
+        return self.of(self.pair(views) if negatives is None else queued(views, negatives))
+
+    def of(self, blocks: Sequence[Pairs]) -> Tensor:
+        """The loss of blocks of pairs, whoever paired them."""
+        values = average_over_blocks(blocks, [self.per_query(pairs) for pairs in blocks])
+        return values if self.reduction == "none" else world.mean(values)
+
+    def extra_repr(self) -> str:
+        names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
+        return ", ".join(f"{n}={getattr(self, n)!r}" for n in names if n not in self._modules)
+
+
+def full_precision(views: Sequence[Tensor]) -> torch.autocast:
+    """Similarities are computed in float32 at least, whatever autocast surrounds the loss."""
+    known = bool(views) and isinstance(views[0], Tensor)
+    return torch.autocast(views[0].device.type if known else "cpu", enabled=False)
+
+
+def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Tensor:
+    """One value a query, view-major; a query that appears in several blocks gets their mean."""
+    total: dict[int, list[Tensor]] = {}
+    for pairs, value in zip(blocks, values, strict=True):
+        for view, part in zip(pairs.query_views, value.chunk(len(pairs.query_views)), strict=True):
+            total.setdefault(view, []).append(part)
+    return torch.cat([torch.stack(total[view]).mean(0) for view in sorted(total)])
+
+
+def one_of(name: str, value: Choice, allowed: Sequence[Choice]) -> Choice:
+    """`value`, if it is one of the allowed words."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}{suggest(str(value), allowed)}")
+    return value
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean '{close[0]}'?" if close else f"; it has: {', '.join(known)}."
+
+
+def no_value_per_query(loss: Loss, reduction: Reduction, why: str) -> None:
+    """Refuse reduction="none" where the loss is not a mean over queries."""
+    if reduction == "none":
+        raise ValueError(f'{type(loss).__name__} has no value per query ({why}); use reduction="mean".')

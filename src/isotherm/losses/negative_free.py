@@ -1,0 +1,155 @@
+"""Baselines that compare no two items: agreement of views, kept from collapsing by other means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from isotherm import world
+from isotherm.losses.loss import Loss, no_value_per_query
+from isotherm.pairing import as_views, unit_views
+from isotherm.types import Reduction
+
+__all__ = ["BYOLLoss", "BarlowTwinsLoss", "SimSiamLoss", "VICRegLoss"]
+
+
+class _NegativeFree(Loss):
+    """Views in, no candidates."""
+
+    def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:
+        if negatives is not None:
+            raise ValueError(f"{type(self).__name__} compares no items and takes no negatives.")
+        return self.agreement(views)
+
+    def agreement(self, views: Sequence[Tensor]) -> Tensor:
+        """The loss of the views alone."""
+        raise NotImplementedError
+
+
+class BarlowTwinsLoss(_NegativeFree):
+    r"""How far the cross-correlation of two views is from the identity.
+
+    .. math::
+        \mathcal{L} = \sum_i (1 - C_{ii})^2 + \lambda \sum_{i \ne j} C_{ij}^2
+
+    Zbontar et al. 2021 (Barlow Twins, arXiv:2103.03230), eq. 1 and 2. C is the correlation of the features of view a
+    with those of view b over the batch; `weight` is λ. More than two views: the mean over pairs of views.
+
+    Fixed points: 0 when views agree and features are uncorrelated.
+    """
+
+    def __init__(self, weight: float = 0.005, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction)
+        no_value_per_query(self, reduction, "a correlation belongs to the batch")
+        self.weight = weight
+
+    def agreement(self, views: Sequence[Tensor]) -> Tensor:
+        standard = [_standardised(world.gather(v)) for v in as_views(views, at_least=2)]
+        return torch.stack([self._pair(a, b) for a, b in combinations(standard, 2)]).mean()
+
+    def _pair(self, a: Tensor, b: Tensor) -> Tensor:
+        c = a.T @ b / len(a)
+        on = (1 - c.diagonal()).square().sum()
+        off = c.square().sum() - c.diagonal().square().sum()
+        return on + self.weight * off
+
+
+class VICRegLoss(_NegativeFree):
+    r"""Invariance of the views, variance of every feature, covariance of no two.
+
+    .. math::
+        \mathcal{L} = \lambda\, \frac{1}{n d} \sum_i \|z_i - z'_i\|^2 + \frac{\mu}{2} \left(v(Z) + v(Z')\right)
+        + \nu \left(c(Z) + c(Z')\right)
+
+    Bardes et al. 2022 (VICReg, arXiv:2105.04906), eq. 6, with the halving of v of the authors' code:
+    :math:`v = \text{mean}_j \max(0, 1 - \sqrt{\mathrm{Var}\, z^j + 10^{-4}})`,
+    :math:`c = \frac1d \sum_{i \ne j} \mathrm{Cov}_{ij}^2`.
+    More than two views: means over pairs of views and over views, with the weights two views have.
+
+    Fixed points: μ (1 − 0.01) when all embeddings are equal.
+    """
+
+    def __init__(
+        self,
+        invariance: float = 25.0,
+        variance: float = 25.0,
+        covariance: float = 1.0,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        no_value_per_query(self, reduction, "variance and covariance belong to the batch")
+        self.invariance, self.variance, self.covariance = invariance, variance, covariance
+
+    def agreement(self, views: Sequence[Tensor]) -> Tensor:
+        everyone = [world.gather(v) for v in as_views(views, at_least=2)]
+        apart = torch.stack([(a - b).square().mean() for a, b in combinations(everyone, 2)]).mean()
+        flat, mixed = zip(*(self._shape(v) for v in everyone), strict=True)
+        return (
+            self.invariance * apart
+            + self.variance * torch.stack(flat).mean()
+            + self.covariance * 2 * torch.stack(mixed).mean()
+        )
+
+    def _shape(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """How flat the features are, and how mixed."""
+        centred = z - z.mean(0)
+        covariance = centred.T @ centred / (len(z) - 1)
+        variances = covariance.diagonal()
+        flat = torch.relu(1 - torch.sqrt(variances + 1e-4)).mean()
+        mixed = (covariance.square().sum() - variances.square().sum()) / z.shape[1]
+        return flat, mixed
+
+
+class BYOLLoss(_NegativeFree):
+    r"""Squared distance of a prediction from the target it should predict, both on the sphere.
+
+    .. math::
+        \mathcal{L}_i = \left\| \bar q_i - \mathrm{sg}(\bar z_i) \right\|^2 = 2 - 2 \cos(q_i, z_i)
+
+    Grill et al. 2020 (BYOL, arXiv:2006.07733), eq. 2. View 0 is the prediction, the others are targets, which get no
+    gradient; for the symmetric loss add the call with the roles exchanged.
+
+    Fixed points: 0 when prediction and target point the same way.
+    """
+
+    def __init__(self, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction)
+
+    def agreement(self, views: Sequence[Tensor]) -> Tensor:
+        values = 2 - 2 * _cosine(views)
+        return values if self.reduction == "none" else world.mean(values)
+
+
+class SimSiamLoss(_NegativeFree):
+    r"""Negative cosine of a prediction with the target it should predict.
+
+    .. math::
+        \mathcal{L}_i = -\cos(p_i, \mathrm{sg}(z_i))
+
+    Chen & He 2021 (SimSiam, arXiv:2011.10566), eq. 1 and 3. View 0 is the prediction, the others are targets, which
+    get no gradient; for the symmetric loss take the mean with the roles exchanged.
+
+    Fixed points: −1 when prediction and target point the same way.
+    """
+
+    def __init__(self, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction)
+
+    def agreement(self, views: Sequence[Tensor]) -> Tensor:
+        values = -_cosine(views)
+        return values if self.reduction == "none" else world.mean(values)
+
+
+def _cosine(views: Sequence[Tensor]) -> Tensor:
+    """Cosine of view 0 with the others, which are constants; their mean."""
+    prediction, *targets = unit_views(views)
+    return torch.stack([(prediction * t.detach()).sum(1) for t in targets]).mean(0)
+
+
+def _standardised(z: Tensor) -> Tensor:
+    """Features with mean 0 and variance 1 over the batch; a constant feature becomes 0."""
+    centred = z - z.mean(0)
+    return centred / torch.sqrt(centred.square().mean(0) + 1e-5)

@@ -1,0 +1,258 @@
+"""Who is compared with whom. Normalisation and the checks of the inputs happen here, once.
+
+Every function takes embeddings as they leave the network, (N, D) tensors, one a view, and gives blocks of
+`Pairs`. A loss sees only those. Where several processes train together, each brings its own queries and
+sees everyone's candidates (`isotherm.world`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from isotherm import world
+from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
+from isotherm.types import Pairs
+
+Views = Sequence[Tensor]
+
+
+def in_batch(views: Views) -> list[Pairs]:
+    """SimCLR: every embedding is a query; every view of every other item is a negative."""
+    views = unit_views(views)
+    n, everyone = _batch("in_batch", views)
+    count = len(views)
+    positives = torch.cat(_positives(views))
+    negatives = count * (everyone.total - 1)
+    every_view = tuple(range(count))
+    z = torch.cat(list(views))
+    if world.size() == 1:
+        return [Pairs(z, None, positives, Periodic(n), negatives, every_view)]
+    candidates = torch.cat([world.gather(v) for v in views])
+    hidden = Same(everyone.mine.repeat(count), everyone.all.repeat(count))
+    return [Pairs(z, candidates, positives, hidden, negatives, every_view)]
+
+
+def cross_view(views: Views, symmetric: bool = True) -> list[Pairs]:
+    """CLIP, SimCSE, CMC: an item in one view looks for itself among the items of another view.
+
+    Symmetric: every pair of views, both ways. Otherwise view 0 asks each of the others.
+    """
+    views = unit_views(views)
+    n, everyone = _batch("cross_view", views)
+    pairs = []
+    for a, b in combinations(range(len(views)), 2):
+        positive = (views[a] * views[b]).sum(1, keepdim=True)
+        if symmetric and world.size() == 1:
+            both = torch.cat([positive, positive])
+            pairs.append(Pairs(views[a], views[b], both, Periodic(n), n - 1, (a, b), mutual=True))
+            continue
+        ways = [(a, b), (b, a)] if symmetric else [(a, b)] if a == 0 else []
+        for query, other in ways:
+            pairs.append(_one_way(views[query], views[other], positive, everyone, query))
+    return pairs
+
+
+def query_view(views: Views) -> list[Pairs]:
+    """CACR: each view asks in turn; its other views are positives, the other items of its own view negatives."""
+    views = unit_views(views)
+    n, everyone = _batch("query_view", views)
+    pairs = []
+    for a, positives in enumerate(_positives(views)):
+        if world.size() == 1:
+            pairs.append(Pairs(views[a], None, positives, Periodic(n), n - 1, (a,)))
+        else:
+            hidden = Same(everyone.mine, everyone.all)
+            pairs.append(Pairs(views[a], world.gather(views[a]), positives, hidden, everyone.total - 1, (a,)))
+    return pairs
+
+
+def queued(views: Views, queue: Tensor, with_queries: bool = False) -> list[Pairs]:
+    """MoCo v2: view 0 asks; its other views are positives; a queue of past keys holds the negatives.
+
+    `with_queries` adds the other items' queries to the negatives (CACR, Alg. 3).
+    """
+    views = unit_views(views)
+    negatives = unit(_like(queue, views[0], "negatives"), "negatives")
+    queries = views[0]
+    positives = torch.stack([(queries * v).sum(1) for v in views[1:]], 1)
+    if not with_queries:
+        return [Pairs(queries, negatives, positives, Nothing(), len(negatives))]
+    _, everyone = _batch("queued", views)
+    past = everyone.all.new_full((len(negatives),), -1)
+    hidden = Same(everyone.mine, torch.cat([past, everyone.all]))
+    candidates = torch.cat([negatives, world.gather(queries)])
+    return [Pairs(queries, candidates, positives, hidden, len(negatives) + everyone.total - 1)]
+
+
+def momentum(queries: Tensor, keys: Tensor) -> list[Pairs]:
+    """MoCo v3: a prediction looks for its key among the keys of the whole batch."""
+    q, k = unit_views([queries, keys])
+    _, everyone = _batch("momentum", [q, k])
+    return [_one_way(q, k, (q * k).sum(1, keepdim=True), everyone, 0)]
+
+
+def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = None) -> list[Pairs]:
+    """Instance discrimination: a query looks for its own entry in a memory bank.
+
+    `index` says which entry is whose; `among` names the entries that may be negatives (all of them by default).
+    """
+    q = unit(_matrix(queries, "queries"), "queries")
+    if index.shape != (len(q),):
+        raise ValueError(f"index must name one bank entry a query, shape ({len(q)},); got {tuple(index.shape)}.")
+    entries = unit(_like(bank, q, "bank"), "bank")
+    if len(index) and not (int(index.min()) >= 0 and int(index.max()) < len(entries)):
+        raise ValueError(
+            f"index reaches from {int(index.min())} to {int(index.max())}; the bank has {len(entries)} entries."
+        )
+    positives = (q * entries[index]).sum(1, keepdim=True)
+    if among is None:
+        columns = torch.arange(len(entries), device=q.device)
+        return [Pairs(q, entries, positives, Same(index, columns), len(entries) - 1)]
+    if torch.isin(index, among).any():
+        raise ValueError("among must not hold a query's own entry; draw the negatives from the rest of the bank.")
+    return [Pairs(q, entries[among], positives, Nothing(), len(among))]
+
+
+def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
+    """Supervised: everything with the query's label is a positive, everything else a negative."""
+    z = unit(_matrix(embeddings, "embeddings"), "embeddings")
+    labels = torch.as_tensor(labels, device=z.device)
+    if labels.shape != (len(z),):
+        raise ValueError(f"labels must hold one label an embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
+    everyone = _Everyone(len(z), z.device)
+    every_label = world.gather(labels)
+    kinds, place, counts = torch.unique(every_label, return_inverse=True, return_counts=True)
+    if (counts < 2).any():
+        lonely = kinds[counts < 2][:3].tolist()
+        raise ValueError(
+            f"every label needs at least 2 embeddings to have a positive; these have 1: {lonely}"
+            f"{' …' if int((counts < 2).sum()) > 3 else ''}. Drop them or sample the batch by label."
+        )
+    mine = place[everyone.mine]
+    itself = Same(everyone.mine, everyone.all)
+    same = Same(mine, place)
+    candidates = None if world.size() == 1 else world.gather(z)
+    itself_fast: Mask = Periodic(len(z)) if world.size() == 1 else itself
+    return [
+        Pairs(
+            z,
+            candidates,
+            z.new_empty(len(z), 0),
+            same,
+            negatives=0,
+            only_positives=Unlike(same, itself),
+            itself=itself_fast,
+            positive_counts=(counts[mine] - 1).to(z.dtype),
+        )
+    ]
+
+
+def unit(z: Tensor, name: str) -> Tensor:
+    """Rows of length one, in at least float32. Any finite length goes in, however large or small, but not zero."""
+    if not z.is_floating_point():
+        raise TypeError(f"{name} must hold floating-point numbers, got {z.dtype}.")
+    if z.dtype in (torch.float16, torch.bfloat16):
+        z = z.float()
+    largest = z.detach().abs().amax(1, keepdim=True) if z.shape[1] else z.new_zeros(len(z), 1)
+    good = torch.isfinite(largest) & (largest > 0)
+    if not good.all():
+        bad = torch.nonzero(~good[:, 0])[:, 0]
+        what = "zero vectors, which have no direction" if largest[bad[0]] == 0 else "NaN or infinite numbers"
+        raise ValueError(f"{name} holds {what}: {len(bad)} of {len(z)} rows, the first is row {int(bad[0])}.")
+    z = z / largest  # no overflow in the squares
+    return torch.nn.functional.normalize(z, dim=1)
+
+
+def as_views(views: Views, at_least: int = 1) -> list[Tensor]:
+    """The views checked against each other, finite, in at least float32; lengths as they come."""
+    if len(views) < 2:
+        raise ValueError(f"at least 2 views of each item are needed, got {len(views)}.")
+    first = _matrix(views[0], "view 0")
+    if len(first) < at_least:
+        raise ValueError(f"at least {at_least} items are needed, got {len(first)}. Use a larger batch.")
+    checked = []
+    for i, view in enumerate(views):
+        _matrix(view, f"view {i}")
+        if view.shape != first.shape:
+            raise ValueError(
+                f"views must have one shape: view 0 is {tuple(first.shape)}, view {i} is {tuple(view.shape)}."
+            )
+        if view.device != first.device:
+            raise ValueError(f"views must be on one device: view 0 is on {first.device}, view {i} on {view.device}.")
+        if not view.is_floating_point():
+            raise TypeError(f"view {i} must hold floating-point numbers, got {view.dtype}.")
+        finite = torch.isfinite(view.detach()).all(1)
+        if not finite.all():
+            bad = torch.nonzero(~finite)[:, 0]
+            raise ValueError(
+                f"view {i} holds NaN or infinite numbers: {len(bad)} of {len(view)} rows, "
+                f"the first is row {int(bad[0])}."
+            )
+        checked.append(view.to(torch.promote_types(first.dtype, torch.float32)))
+    return checked
+
+
+def unit_views(views: Views) -> list[Tensor]:
+    """The views checked against each other, with unit rows."""
+    return [unit(view, f"view {i}") for i, view in enumerate(as_views(views))]
+
+
+class _Everyone:
+    """The items of all processes: how many, their global ids, and which are mine."""
+
+    def __init__(self, n: int, device: torch.device) -> None:
+        counts = world.counts(n, device)
+        self.total = sum(counts)
+        self.all = torch.arange(self.total, device=device)
+        start = sum(counts[: world.rank()])
+        self.mine = self.all[start : start + n]
+
+
+def _batch(pairing: str, views: Views) -> tuple[int, _Everyone]:
+    everyone = _Everyone(len(views[0]), views[0].device)
+    if everyone.total < 2:
+        raise ValueError(
+            f"{pairing} needs at least 2 items to have a negative, got {everyone.total}. Use a larger batch."
+        )
+    return len(views[0]), everyone
+
+
+def _positives(views: Views) -> list[Tensor]:
+    """For each view the (N, V−1) similarities of its items to their other views."""
+    between = {(a, b): (views[a] * views[b]).sum(1) for a, b in combinations(range(len(views)), 2)}
+    return [
+        torch.stack([between[min(a, b), max(a, b)] for b in range(len(views)) if b != a], 1) for a in range(len(views))
+    ]
+
+
+def _one_way(queries: Tensor, keys: Tensor, positive: Tensor, everyone: _Everyone, view: int) -> Pairs:
+    if world.size() == 1:
+        return Pairs(queries, keys, positive, Periodic(len(queries)), len(queries) - 1, (view,))
+    hidden = Same(everyone.mine, everyone.all)
+    return Pairs(queries, world.gather(keys), positive, hidden, everyone.total - 1, (view,))
+
+
+def _matrix(z: Tensor, name: str) -> Tensor:
+    if not isinstance(z, Tensor):
+        raise TypeError(f"{name} must be a tensor of shape (N, D), got {type(z).__name__}.")
+    if z.ndim != 2:
+        raise ValueError(f"{name} must have shape (N, D), one row an item; got {tuple(z.shape)}.")
+    return z
+
+
+def _like(rows: Tensor, queries: Tensor, name: str) -> Tensor:
+    """Candidates from elsewhere: as wide as the queries, on their device, in their precision."""
+    _matrix(rows, name)
+    if len(rows) == 0:
+        raise ValueError(f"{name} holds no rows.")
+    if rows.shape[1] != queries.shape[1]:
+        raise ValueError(f"{name} has width {rows.shape[1]}, the queries have {queries.shape[1]}.")
+    if rows.device != queries.device:
+        raise ValueError(f"{name} is on {rows.device}, the queries are on {queries.device}.")
+    if rows.is_floating_point() and torch.promote_types(rows.dtype, torch.float32) != queries.dtype:
+        raise ValueError(f"{name} is {rows.dtype}, the queries are {queries.dtype}; convert one of them.")
+    return rows

@@ -1,0 +1,321 @@
+r"""Temperatures: a number, a learnable number, a schedule, or a function τ(s) of the similarity.
+
+`scaled(temperature)` turns any of them into the energy E(s) = s/τ(s) that every softmax loss uses, for its
+positives and its negatives alike. Similarity-dependent profiles are those of DySTreSS (Manna et al. 2024,
+arXiv:2308.01140). `detach=True` (their Alg. 3) treats τ(s) as a constant for the gradient of s, so that
+dE/ds = 1/τ; `detach=False` gives the full (τ − s τ')/τ² of their eq. 6–7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isotherm import engine
+from isotherm.engine.elementwise import Pull
+from isotherm.types import TemperatureLike
+
+
+def _positive(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, got {value}.")
+    return float(value)
+
+
+def _range(tau_min: float, tau_max: float) -> None:
+    if _positive("tau_min", tau_min) > _positive("tau_max", tau_max):
+        raise ValueError(f"tau_min must not exceed tau_max, got {tau_min} and {tau_max}.")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same temperature everywhere."""
+
+    value: float
+    detach: bool = True
+
+    def __post_init__(self) -> None:
+        _positive("temperature", self.value)
+
+    @property
+    def lowest(self) -> float:
+        return self.value
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return torch.full_like(s, self.value)
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """A temperature between tau_min and tau_max that depends on the similarity."""
+
+    tau_min: float
+    tau_max: float
+
+    def __post_init__(self) -> None:
+        _range(self.tau_min, self.tau_max)
+
+    @property
+    def lowest(self) -> float:
+        return self.tau_min
+
+    @property
+    def _half(self) -> float:
+        return (self.tau_max - self.tau_min) / 2
+
+
+@dataclass(frozen=True)
+class Cosine(_Profile):
+    r"""Low around s = 0, high at both ends: the default of DySTreSS.
+
+    .. math:: \tau(s) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(\pi (1 + s)))
+
+    DySTreSS (arXiv:2308.01140), Alg. 1. Values: τ₊ at ±1, τ₋ at 0.
+    """
+
+    detach: bool = True
+
+    def __call__(self, s: Tensor) -> Tensor:
+        # 1 + cos(π(1 + s)) = 1 − cos(πs)
+        return torch.cos(s * math.pi).mul(-self._half).add(self.tau_min + self._half)
+
+
+@dataclass(frozen=True)
+class Linear(_Profile):
+    r"""A straight line from τ₋ at s = 0 to τ₊ at both ends.
+
+    .. math:: \tau(s) = \tau_- + (\tau_+ - \tau_-)\,|s|
+
+    DySTreSS (arXiv:2308.01140), Table 10 (the paper names the shape and gives no formula).
+    """
+
+    detach: bool = True
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s.abs().mul(2 * self._half).add(self.tau_min)
+
+
+@dataclass(frozen=True)
+class Exponential(_Profile):
+    r"""Rises steeply from τ₋ at s = 0 and flattens towards τ₊ at both ends.
+
+    .. math:: \tau(s) = \tau_+ - (\tau_+ - \tau_-)\, e^{-c |s|}
+
+    DySTreSS (arXiv:2308.01140), Table 10. The paper states only the signs of the slopes; the rate c = 3.5 is ours
+    (it leaves 3 % of the range at |s| = 1).
+    """
+
+    rate: float = 3.5
+    detach: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive("rate", self.rate)
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s.abs().mul(-self.rate).exp().mul(-2 * self._half).add(self.tau_max)
+
+
+@dataclass(frozen=True)
+class Monotone(_Profile):
+    r"""Rises all the way, from τ₋ at s = −1 to τ₊ at s = 1.
+
+    .. math:: \tau(s) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 - \cos(\pi (1 + s)/2))
+
+    DySTreSS (arXiv:2308.01140), appendix C, Table 16.
+    """
+
+    detach: bool = True
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return torch.cos((s + 1) * (math.pi / 2)).mul(-self._half).add(self.tau_min + self._half)
+
+
+@dataclass(frozen=True)
+class Shifted(_Profile):
+    r"""The cosine profile with its minimum moved, and flat at τ₊ on the far side of its peak.
+
+    .. math::
+        \tau(s) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(\pi (\Delta s + s)/k))
+        \quad\text{on the side of } {-\Delta s} \text{ that holds the minimum, else } \tau_+
+
+    DySTreSS (arXiv:2308.01140), Alg. 2. Δs = −0.4, k = 0.7 has its minimum at s = −0.3 and is flat above 0.4.
+    At Δs = 0, k = 1 the formula has its *peak* at 0: it is not Alg. 1, use `Cosine` for that.
+    """
+
+    shift: float = -0.4
+    scale: float = 0.7
+    detach: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive("scale", self.scale)
+
+    def __call__(self, s: Tensor) -> Tensor:
+        wave = torch.cos((s + self.shift) * (math.pi / self.scale)).mul(self._half).add(self.tau_min + self._half)
+        if self.shift == 0:
+            return wave
+        inside = s <= -self.shift if self.shift < 0 else s >= -self.shift
+        return torch.where(inside, wave, self.tau_max)
+
+
+class Learnable(nn.Module):
+    """A temperature that is trained with the network, as in CLIP (Radford et al. 2021, arXiv:2103.00020, §2.5).
+
+    The parameter is log τ. The value is clamped to [lowest, highest]; the gradient is not, so a parameter
+    that left the range can come back.
+    """
+
+    def __init__(self, initial: float = 0.07, lowest: float = 0.01, highest: float = 100.0) -> None:
+        super().__init__()
+        _range(lowest, highest)
+        if not lowest <= _positive("initial", initial) <= highest:
+            raise ValueError(f"initial must lie in [{lowest}, {highest}], got {initial}.")
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(initial)))
+        self.limits = (lowest, highest)
+
+    @property
+    def lowest(self) -> float:
+        return float(self.value().detach())
+
+    def value(self) -> Tensor:
+        """The temperature in force."""
+        raw = self.log_temperature.exp()
+        return raw + (raw.clamp(*self.limits) - raw).detach()
+
+    def forward(self, s: Tensor) -> Tensor:
+        return self.value().to(s.dtype).expand_as(s)
+
+    def extra_repr(self) -> str:
+        return f"value={self.lowest:.4g}, limits={self.limits}"
+
+
+@dataclass(frozen=True)
+class CosineSchedule:
+    r"""A temperature that swings between τ₊ and τ₋ over the epochs of training.
+
+    .. math:: \tau(e) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(2 \pi e / T))
+
+    Kukleva et al. 2023 (arXiv:2303.13664), eq. 4; the baseline of DySTreSS's long-tail tables.
+    Use: ``loss.temperature = schedule.at(epoch)``.
+    """
+
+    tau_min: float = 0.1
+    tau_max: float = 1.0
+    period: float = 400.0
+
+    def __post_init__(self) -> None:
+        _range(self.tau_min, self.tau_max)
+        _positive("period", self.period)
+
+    def at(self, epoch: float) -> float:
+        """The temperature of this epoch; starts at tau_max."""
+        swing = 1 + math.cos(2 * math.pi * epoch / self.period)
+        return self.tau_min + (self.tau_max - self.tau_min) / 2 * swing
+
+
+@dataclass(frozen=True)
+class AlignmentAware:
+    r"""How far a batch's alignment moves the temperature: well aligned batches get a softer softmax.
+
+    .. math:: \tau = \tau_0\,(1 + \alpha (A - A_0)), \qquad A = \text{mean of } \mathrm{sg}(s_{ip})
+
+    MACL (Huang et al. 2023, arXiv:2207.07874), eq. 6. `factor` is the bracket; it must stay positive.
+    """
+
+    alpha: float = 0.5
+    threshold: float = 0.0
+
+    def factor(self, alignment: float) -> float:
+        factor = 1 + self.alpha * (alignment - self.threshold)
+        if not factor > 0:
+            raise ValueError(
+                f"alpha={self.alpha} and threshold={self.threshold} make the temperature {factor:.3g} times its "
+                f"base value at alignment {alignment:.3g}; it must stay positive. Use a smaller alpha."
+            )
+        return factor
+
+
+def ode_solution(s: Tensor, tau_max: float, delta: float, k: float, blend: float) -> Tensor:
+    r"""The exact temperature that makes every negative's gradient equal, which the profiles approximate.
+
+    .. math:: \tau(s) = \frac{s}{\log(\delta K s - c)}, \qquad
+        c = (1 - b)\,c^- + b\,c^+,\; c^- = -\delta K - e^{-1/\tau_+},\; c^+ = \delta K - e^{1/\tau_+}
+
+    DySTreSS (arXiv:2308.01140), eq. 14 and 15 (figure 2). The paper prints :math:`c^+ = -\delta K - e^{1/\tau_+}`;
+    :math:`\tau(1) = \tau_+` needs the sign used here. NaN where the logarithm does not exist.
+    """
+    low, high = -delta * k - math.exp(-1 / tau_max), delta * k - math.exp(1 / tau_max)
+    c = (1 - blend) * low + blend * high
+    return s / torch.log(delta * k * s - c)
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """E(s) = times · s/τ(s) with τ detached: the slope is times/τ."""
+
+    temperature: Callable[[Tensor], Tensor]
+    times: float
+    bound: float
+    parameters: tuple[Tensor, ...] = ()
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s * self.times / self.temperature(s.detach())
+
+    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+        tau = self.temperature(s)
+        if self.times != 1:
+            tau = tau / self.times
+        return torch.div(s, tau, out=out), lambda g: (g.div_(tau), ())
+
+
+def scaled(temperature: TemperatureLike, times: float = 1.0) -> engine.Elementwise:
+    """The energy E(s) = times · s/τ(s) of a temperature of any kind."""
+    if isinstance(temperature, Constant):
+        temperature = temperature.value
+    if isinstance(temperature, Tensor):
+        if temperature.numel() != 1:
+            raise ValueError(f"a temperature tensor must hold one number, got shape {tuple(temperature.shape)}.")
+        value = _positive("temperature", float(temperature.detach()))
+        if not temperature.requires_grad:
+            return engine.Linear(times / value)
+        scalar = temperature.reshape(())
+        return engine.Smooth(lambda s: s * times / scalar.to(s.dtype), (temperature,), bound=abs(times) / value)
+    if not callable(temperature):
+        return engine.Linear(times / _positive("temperature", temperature))
+    detach = bool(getattr(temperature, "detach", True))
+    lowest = getattr(temperature, "lowest", None)
+    bound = math.inf if lowest is None else abs(times) / float(lowest)
+    if lowest is None:
+        _look_at(temperature)
+    parameters = tuple(temperature.parameters()) if isinstance(temperature, nn.Module) else ()
+    tau: Any = temperature
+    if detach and not parameters:
+        return _Ratio(tau, times, bound)
+    if detach:
+        return engine.Smooth(lambda s: s * times / tau(s.detach()), parameters, bound)
+    return engine.Smooth(lambda s: s * times / tau(s), parameters, bound)
+
+
+def _look_at(temperature: Callable[[Tensor], Tensor]) -> None:
+    """A function somebody else wrote: must be positive on [−1, 1] and keep its parameters where we find them."""
+    device = next((p.device for p in temperature.parameters()), None) if isinstance(temperature, nn.Module) else None
+    grid = torch.linspace(-1, 1, 201, device=device)
+    tau = torch.as_tensor(temperature(grid))
+    if tau.requires_grad and not isinstance(temperature, nn.Module):
+        raise TypeError(
+            "a temperature function with learnable parameters must be an nn.Module, so that they can be found."
+        )
+    if tau.shape not in (grid.shape, torch.Size([]), torch.Size([1])):
+        raise ValueError(f"a temperature function must keep the shape of s; (201,) gave {tuple(tau.shape)}.")
+    if not (torch.isfinite(tau).all() and (tau > 0).all()):
+        raise ValueError(
+            f"a temperature function must be positive and finite on [-1, 1]; its minimum there is {tau.min():.3g}."
+        )

@@ -1,0 +1,80 @@
+"""This process among its peers. The only module that knows `torch.distributed`.
+
+One exact mode: every process holds its own queries and sees everyone's candidates, gathered *with*
+gradient. Losses are scaled so that averaging gradients over processes, as DDP does, gives the gradient
+of one process holding the whole batch, also when the local batches differ in size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def size() -> int:
+    """How many processes train together (1 outside `torch.distributed`)."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Which of them this is."""
+    return dist.get_rank() if size() > 1 else 0
+
+
+def counts(n: int, device: torch.device) -> list[int]:
+    """How many rows each process holds, given that this one holds `n`."""
+    if size() == 1:
+        return [n]
+    found = [torch.zeros(1, dtype=torch.long, device=device) for _ in range(size())]
+    dist.all_gather(found, torch.tensor([n], device=device))
+    return [int(c.item()) for c in found]
+
+
+def gather(rows: Tensor) -> Tensor:
+    """Everyone's rows in the order of ranks; the gradient of each row flows back to its owner."""
+    return rows if size() == 1 else _Gather.apply(rows)  # type: ignore[no-untyped-call]
+
+
+def broadcast(tensor: Tensor) -> Tensor:
+    """The first process's tensor, on every process. No gradient."""
+    if size() > 1:
+        tensor = tensor.contiguous()
+        dist.broadcast(tensor, src=0)
+    return tensor
+
+
+def mean(values: Tensor) -> Tensor:
+    """The mean over everyone's values: the same number on every process, exact under gradient averaging.
+
+    The gradient on process r is that of (W / N)·Σ local values, with N values on W processes in all, so that
+    the average over processes is the gradient of the global mean.
+    """
+    if size() == 1:
+        return values.mean()
+    total = sum(counts(len(values), values.device))
+    local = values.sum() * (size() / total)
+    shared = local.detach().clone()
+    dist.all_reduce(shared)
+    return local + (shared / size() - local.detach())
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        ctx.counts = counts(len(rows), rows.device)
+        longest = max(ctx.counts)
+        padded = rows.new_zeros(longest, *rows.shape[1:])
+        padded[: len(rows)] = rows
+        everyone = [torch.empty_like(padded) for _ in ctx.counts]
+        dist.all_gather(everyone, padded)
+        return torch.cat([part[:n] for part, n in zip(everyone, ctx.counts, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        total = grad.contiguous().clone()
+        dist.all_reduce(total)
+        start = sum(ctx.counts[: rank()])
+        return total[start : start + ctx.counts[rank()]]

@@ -1,0 +1,8 @@
+"""Small problems run fastest on one thread, and pytest-xdist brings a process a core."""
+
+import os
+
+import torch
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)

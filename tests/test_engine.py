@@ -1,0 +1,292 @@
+"""The engine against dense expressions: masks, sums, thresholds, parameters, every kind of block."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from found import views
+from isotherm import nn
+from isotherm import temperature as T
+from isotherm.engine import (
+    Expectation,
+    Gaussian,
+    Linear,
+    LogSumExp,
+    Nothing,
+    Periodic,
+    Same,
+    Smooth,
+    Total,
+    Unlike,
+    apply_rows,
+    kth_largest,
+    reduce,
+    tile_size,
+)
+from isotherm.pairing import banked, cross_view, in_batch, labelled, momentum, query_view, queued
+from isotherm.types import Pairs
+
+REDUCTIONS = {
+    "lse": LogSumExp(Linear(5.0)),
+    "steep lse": LogSumExp(Linear(2000.0)),
+    "falling lse": LogSumExp(Linear(-3.0)),
+    "any function": LogSumExp(Smooth(lambda s: s / (0.1 + s * s))),
+    "expectation": Expectation(Linear(4.0), Linear()),
+    "steep expectation": Expectation(Linear(2000.0), Gaussian(2.0)),
+    "kernel": Expectation(Linear(4.0), Gaussian(2.0)),
+    "constant weights": Expectation(Linear(4.0), Gaussian(2.0), detach_weights=True),
+    "steep constant weights": Expectation(Linear(900.0), Linear(), detach_weights=True),
+    "sum of kernels": Total(Gaussian(1.0)),
+    "linear sum": Total(Linear(3.0)),
+}
+
+
+def blocks(z):
+    """One block of every kind, from the same embeddings."""
+    index = torch.tensor([4, 0, 9, 2])
+    return {
+        "in_batch": in_batch([z[:6], z[6:]])[0],
+        "cross_view": cross_view([z[:6], z[6:]])[0],
+        "one way": cross_view([z[:6], z[6:]], symmetric=False)[0],
+        "query_view": query_view([z[:6], z[6:]])[1],
+        "queued": queued([z[:3], z[3:6]], z[6:])[0],
+        "queued with queries": queued([z[:3], z[3:6]], z[6:], with_queries=True)[0],
+        "momentum": momentum(z[:6], z[6:])[0],
+        "banked": banked(z[:4], index, z[2:])[0],
+        "banked among": banked(z[:4], index, z[2:], among=torch.tensor([1, 3, 5]))[0],
+        "labelled": labelled(z, torch.arange(12) % 4)[0],
+    }
+
+
+KINDS = list(blocks(torch.eye(12, dtype=torch.float64)))
+
+
+def dense(pairs, reduction, top_k=None):
+    """The same reduction from the whole matrix."""
+    candidates = pairs.queries if pairs.candidates is None else pairs.candidates
+    s = pairs.queries @ candidates.T
+    hidden = torch.zeros_like(s)
+    pairs.hidden.hide(hidden, slice(0, len(s)), slice(0, s.shape[1]), 1.0)
+    if pairs.mutual:
+        s, hidden = torch.cat([s, s.T]), torch.cat([hidden, hidden.T])
+    keep = hidden == 0
+    if top_k is not None:
+        kth = s.detach().masked_fill(~keep, -math.inf).topk(top_k, dim=1).values[:, -1:]
+        keep = keep & (s.detach() >= kth)
+    if isinstance(reduction, Total):
+        return reduction.of(s).masked_fill(~keep, 0).sum(1)
+    energy = reduction.energy(s).masked_fill(~keep, -math.inf)
+    if isinstance(reduction, LogSumExp):
+        return energy.logsumexp(1)
+    weights = energy.softmax(1)
+    return ((weights.detach() if reduction.detach_weights else weights) * reduction.of(s)).sum(1)
+
+
+@pytest.mark.parametrize("edge", [2, 5, 100])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_and_gradients_equal_the_dense_expression(kind, reduction, edge):
+    reduction = REDUCTIONS[reduction]
+    upstream = torch.randn(12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    results = []
+    for way in (lambda p: reduce(p, reduction)[0], lambda p: dense(p, reduction)):
+        z = torch.cat(views(2, n=6)).requires_grad_()
+        with tile_size(edge):
+            values = way(blocks(z)[kind])
+        (values * upstream[: len(values)]).sum().backward()
+        results.append((values.detach(), z.grad))
+    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-12, atol=1e-12)
+    scale = results[1][1].abs().max().clamp_min(1)
+    torch.testing.assert_close(results[0][1] / scale, results[1][1] / scale, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("edge", [2, 100])
+@pytest.mark.parametrize("reduction", ["lse", "steep lse", "expectation", "linear sum"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "labelled"])
+def test_nearest_negatives_equal_the_dense_expression(kind, reduction, edge):
+    reduction = REDUCTIONS[reduction]
+    results = []
+    for way in (lambda p: reduce(p, reduction, top_k=2)[0], lambda p: dense(p, reduction, top_k=2)):
+        z = torch.cat(views(2, n=6)).requires_grad_()
+        with tile_size(edge):
+            values = way(blocks(z)[kind])
+        values.square().sum().backward()
+        results.append((values.detach(), z.grad))
+    torch.testing.assert_close(results[0], results[1], rtol=1e-11, atol=1e-11)
+
+
+def test_several_reductions_share_a_pass():
+    z = torch.cat(views(2, n=6)).requires_grad_()
+    some = [REDUCTIONS[k] for k in ("lse", "kernel", "sum of kernels", "linear sum")]
+    pairs = in_batch([z[:6], z[6:]])[0]
+    together = reduce(pairs, *some)
+    sum(v.sum() for v in together).backward()
+    grad, z.grad = z.grad, None
+    pairs = in_batch([z[:6], z[6:]])[0]
+    alone = [reduce(pairs, r)[0] for r in some]
+    sum(v.sum() for v in alone).backward()
+    torch.testing.assert_close(together, tuple(alone))
+    torch.testing.assert_close(grad, z.grad)
+
+
+@pytest.mark.parametrize("edge", [2, 100])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("labelled", "banked among")])
+def test_any_function_of_a_row_equals_the_dense_expression(kind, edge):
+    weight = torch.tensor([0.7, 0.3], dtype=torch.float64, requires_grad=True)
+
+    def two_nearest(positives, negatives):
+        return (negatives.topk(2, dim=1).values * weight).sum(1) - positives.mean(1) ** 2
+
+    z = torch.cat(views(2, n=6)).requires_grad_()
+    pairs = blocks(z)[kind]
+    with tile_size(edge):
+        values = apply_rows(pairs, two_nearest, parameters=[weight])
+    values.square().sum().backward()
+    found = (z.grad, weight.grad)
+    z.grad = weight.grad = None
+    pairs = blocks(z)[kind]
+    candidates = pairs.queries if pairs.candidates is None else pairs.candidates
+    s = pairs.queries @ candidates.T
+    hidden = torch.zeros_like(s)
+    pairs.hidden.hide(hidden, slice(0, len(s)), slice(0, s.shape[1]), 1.0)
+    s = s.masked_fill(hidden == 1, -math.inf)
+    s = torch.cat([s, s.T]) if pairs.mutual else s
+    expected = two_nearest(pairs.positives, s)
+    expected.square().sum().backward()
+    torch.testing.assert_close(values, expected)
+    torch.testing.assert_close(found, (z.grad, weight.grad))
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("edge", [1, 2, 3, 4, 12])
+def test_periodic_mask_hides_congruent_entries_only(period, edge):
+    n = m = 12
+    seen = torch.zeros(n, m)
+    for i in range(0, n, edge):
+        for j in range(0, m, edge):
+            tile = torch.zeros(min(edge, n - i), min(edge, m - j))
+            Periodic(period).hide(tile, slice(i, i + len(tile)), slice(j, j + tile.shape[1]), 1.0)
+            seen[i : i + len(tile), j : j + tile.shape[1]] = tile
+    i = torch.arange(n)
+    assert torch.equal(seen == 1, (i[:, None] - i) % period == 0)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        Nothing(),
+        Periodic(3),
+        Same(torch.tensor([5, 1, 1, 0, 9, 2]), torch.tensor([1, 0, 5, 5, 7, 1])),
+        Unlike(Same(torch.arange(6) % 2, torch.arange(6) % 2), Same(torch.arange(6), torch.arange(6))),
+    ],
+)
+def test_hidden_total_is_the_sum_of_what_hide_hides(mask):
+    q, c = views(2, n=6)
+    for left, right, m in ((q, c, mask), (c, q, mask.transposed())):
+        hidden = torch.zeros(6, 6, dtype=torch.float64)
+        m.hide(hidden, slice(0, 6), slice(0, 6), 1.0)
+        torch.testing.assert_close(m.hidden_total(left, right), (left @ right.T * hidden).sum(1))
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 9])
+def test_kth_largest_is_exact_with_ties_and_hidden_entries(k):
+    rows = torch.tensor([[3.0, 1, 2, 3, -1, 0, 2, 2, 5], [-math.inf, 1, 1, 1, 1, 1, 1, 1, 1]])
+    expected = np.sort(rows.numpy(), axis=1)[:, ::-1][:, k - 1]
+    np.testing.assert_array_equal(kth_largest(rows, k).numpy(), expected)
+    on_other_devices = rows.topk(k, dim=1, sorted=False).values.amin(1)
+    np.testing.assert_array_equal(on_other_devices.numpy(), expected)
+
+
+@pytest.mark.parametrize("loss", [nn.NTXentLoss, nn.DCLLoss, nn.HardContrastiveLoss, nn.InfoNCELoss])
+@pytest.mark.parametrize("queue", [False, True])
+def test_learnable_temperature_gets_the_exact_gradient(loss, queue):
+    z = views(2)
+    more = {"negatives": views(1, n=9, seed=1)[0]} if queue else {}
+
+    def value(log_tau):
+        return loss(temperature=log_tau.exp())(*z, **more)
+
+    at = torch.tensor(math.log(0.3), dtype=torch.float64, requires_grad=True)
+    for edge in (2, 100):
+        with tile_size(edge):
+            assert torch.autograd.gradcheck(value, at)
+    module = loss(temperature=T.Learnable(0.3).double())
+    module(*z, **more).backward()
+    (expected,) = torch.autograd.grad(value(at), at)
+    torch.testing.assert_close(module.temperature.log_temperature.grad, expected)
+
+
+def test_temperature_module_is_trained_with_the_loss():
+    loss = nn.NTXentLoss(temperature=T.Learnable(0.5))
+    assert [name for name, _ in loss.named_parameters()] == ["temperature.log_temperature"]
+    z = [v.float() for v in views(2, n=32)]
+    optimizer = torch.optim.SGD(loss.parameters(), lr=0.1)
+    before = loss(*z).item()
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss(*z).backward()
+        optimizer.step()
+    assert loss(*z).item() < before
+
+
+def test_a_learnable_temperature_outside_its_range_can_come_back():
+    tau = T.Learnable(0.02, lowest=0.01)
+    with torch.no_grad():
+        tau.log_temperature.fill_(math.log(0.001))
+    assert tau.value().item() == pytest.approx(0.01)
+    tau.value().backward()
+    assert tau.log_temperature.grad.item() > 0
+
+
+def test_queue_gets_a_gradient_only_if_it_wants_one():
+    z = [v.requires_grad_() for v in views(2)]
+    for name in ("NTXentLoss", "CACRLoss", "HardSimpleLoss", "SimpleContrastiveLoss"):
+        queue = views(1, n=9, seed=1)[0].requires_grad_()
+        assert torch.autograd.gradcheck(lambda q, name=name: getattr(nn, name)()(*z, negatives=q), queue)
+        nn.NTXentLoss()(*z, negatives=queue.detach()).backward()
+        assert queue.grad is None
+
+
+@pytest.mark.parametrize("tau", [0.001, 0.015, 0.019, 0.021, 0.2])
+def test_float32_is_accurate_on_both_sides_of_the_exponent_limit(tau):
+    z = views(2, n=40, d=8)
+    exact = [v.clone().requires_grad_() for v in z]
+    single = [v.float().requires_grad_() for v in z]
+    value = nn.NTXentLoss(tau)(*exact)
+    value.backward()
+    other = nn.NTXentLoss(tau)(*single)
+    other.backward()
+    assert other.item() == pytest.approx(value.item(), rel=2e-4 if tau < 0.01 else 2e-5)
+    worst = (single[0].grad - exact[0].grad).abs().max() / exact[0].grad.abs().max()
+    assert worst < (5e-3 if tau < 0.01 else 2e-4)  # similarities carry 1e-7, times 1/τ
+
+
+def test_ties_with_the_last_of_the_nearest_all_count():
+    z = torch.tensor([[1.0, 0], [0, 1], [0, 1], [0, 1]], dtype=torch.float64)
+    value = nn.HardSimpleLoss(top_k=1, weight=1.0, reduction="none")(z[:1], z[:1], negatives=z[1:])
+    assert value.item() == -1.0  # three tied negatives of similarity 0
+    pairs = Pairs(z[:1], z[1:], z.new_zeros(1, 1), Nothing(), 3)
+    (count,) = reduce(pairs, Total(Gaussian(0.0)), top_k=1)
+    assert count.item() == 3
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # those of the compiler itself
+@pytest.mark.parametrize("loss", [nn.NTXentLoss(), nn.CACRLoss(), nn.HardContrastiveLoss(alpha=0.5)], ids=repr)
+def test_the_loss_runs_inside_a_compiled_model(loss):
+    torch.manual_seed(0)
+    encoder = torch.nn.Linear(8, 4)
+    x = torch.randn(2, 16, 8)
+
+    def step(x):
+        return loss(encoder(x[0]), encoder(x[1]))
+
+    expected = step(x)
+    expected.backward()
+    gradient, encoder.weight.grad = encoder.weight.grad, None
+    value = torch.compile(step)(x)
+    value.backward()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(encoder.weight.grad, gradient)

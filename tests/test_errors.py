@@ -1,0 +1,173 @@
+"""Bad input gets one clear sentence and nothing else."""
+
+import pytest
+import torch
+
+from found import LOSSES, NEGATIVE_FREE, call, make, views
+from isotherm import nn
+from isotherm.pairing import banked
+
+CONTRASTIVE = sorted(set(LOSSES) - {"SupConLoss"})
+GOOD = views(2, dtype=torch.float32)
+
+
+def bad(value):
+    z = GOOD[1].clone()
+    z[2, 1] = value
+    return z
+
+
+@pytest.mark.parametrize("name", CONTRASTIVE)
+@pytest.mark.parametrize(
+    ("views", "error", "words"),
+    [
+        ([GOOD[0]], ValueError, "at least 2 views"),
+        ([GOOD[0], GOOD[1][:5]], ValueError, r"view 0 is \(7, 5\), view 1 is \(5, 5\)"),
+        ([GOOD[0], GOOD[1][:, :3]], ValueError, "one shape"),
+        ([GOOD[0][0], GOOD[1][0]], ValueError, r"shape \(N, D\)"),
+        ([GOOD[0][None], GOOD[1][None]], ValueError, r"shape \(N, D\)"),
+        (
+            [GOOD[0], bad(float("nan"))],
+            ValueError,
+            "view 1 holds NaN or infinite numbers: 1 of 7 rows, the first is row 2",
+        ),
+        ([GOOD[0], bad(float("inf"))], ValueError, "NaN or infinite"),
+        ([GOOD[0].long(), GOOD[1].long()], TypeError, "floating-point"),
+        ([GOOD[0].tolist(), GOOD[1]], TypeError, "tensor"),
+    ],
+)
+def test_bad_views(name, views, error, words):
+    with pytest.raises(error, match=words):
+        make(name)(*views)
+
+
+@pytest.mark.parametrize("name", sorted(set(CONTRASTIVE) - {"BarlowTwinsLoss", "VICRegLoss"}))
+def test_zero_vectors_have_no_direction(name):
+    z = GOOD[1].clone()
+    z[3] = 0
+    with pytest.raises(
+        ValueError, match="view 1 holds zero vectors, which have no direction: 1 of 7 rows, the first is row 3"
+    ):
+        make(name)(GOOD[0], z)
+
+
+@pytest.mark.parametrize("name", sorted(set(CONTRASTIVE) - NEGATIVE_FREE - {"GeneralizedContrastiveLoss"}))
+def test_one_item_has_no_negative(name):
+    with pytest.raises(ValueError, match="needs at least 2 items to have a negative, got 1"):
+        make(name)(GOOD[0][:1], GOOD[1][:1])
+
+
+@pytest.mark.parametrize("name", ["BarlowTwinsLoss", "VICRegLoss"])
+def test_one_item_has_no_statistics(name):
+    with pytest.raises(ValueError, match="at least 2 items are needed, got 1"):
+        make(name)(GOOD[0][:1], GOOD[1][:1])
+
+
+@pytest.mark.parametrize("name", sorted(set(CONTRASTIVE) - NEGATIVE_FREE - {"GeneralizedContrastiveLoss"}))
+@pytest.mark.parametrize(
+    ("negatives", "error", "words"),
+    [
+        (torch.randn(4, 6), ValueError, "negatives has width 6, the queries have 5"),
+        (torch.randn(4, 5, dtype=torch.float64), ValueError, "convert one of them"),
+        (torch.randn(0, 5), ValueError, "holds no rows"),
+        (torch.randn(5), ValueError, r"shape \(N, D\)"),
+        (torch.full((4, 5), float("nan")), ValueError, "negatives holds NaN"),
+        (torch.zeros(4, 5), ValueError, "negatives holds zero vectors"),
+        (torch.ones(4, 5, dtype=torch.long), TypeError, "floating-point"),
+        (torch.randn(4, 5, device="meta"), ValueError, "on meta"),
+    ],
+)
+def test_bad_negatives(name, negatives, error, words):
+    with pytest.raises(error, match=words):
+        make(name)(*GOOD, negatives=negatives)
+
+
+@pytest.mark.parametrize("name", sorted(NEGATIVE_FREE | {"GeneralizedContrastiveLoss"}))
+def test_losses_without_negatives_say_so(name):
+    with pytest.raises(ValueError, match="takes no negatives"):
+        make(name)(*GOOD, negatives=GOOD[0])
+
+
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_unknown_settings_get_a_suggestion(name):
+    with pytest.raises(TypeError, match=f"{name} has no setting 'reducton'; did you mean 'reduction'"):
+        LOSSES[name](reducton="mean")
+    with pytest.raises(ValueError, match="reduction must be one of mean, none; got 'sum'"):
+        LOSSES[name](reduction="sum")
+
+
+@pytest.mark.parametrize(
+    ("make_loss", "error", "words"),
+    [
+        (
+            lambda: nn.NTXentLoss(temprature=0.1),
+            TypeError,
+            "NTXentLoss has no setting 'temprature'; did you mean 'temperature'",
+        ),
+        (lambda: nn.NTXentLoss(temperature=0), ValueError, "temperature must be a positive number, got 0"),
+        (lambda: nn.NTXentLoss(temperature=-0.1), ValueError, "positive"),
+        (lambda: nn.NTXentLoss(temperature=float("inf")), ValueError, "positive"),
+        (lambda: nn.NTXentLoss(temperature="0.1"), TypeError, "must be a number, got str"),
+        (lambda: nn.NTXentLoss(temperature=True), TypeError, "must be a number"),
+        (lambda: nn.DCLWLoss(sigma=0), ValueError, "positive"),
+        (lambda: nn.DySTreSSLoss(tau_min=0.3, tau_max=0.2), ValueError, "must not exceed"),
+        (lambda: nn.DySTreSSLoss(profile="cosin"), ValueError, "did you mean 'cosine'"),
+        (lambda: nn.DySTreSSLoss(profile="linear", shift=0.1), ValueError, "cosine profile only"),
+        (lambda: nn.DySTreSSLoss(scale=0.7), ValueError, "needs a shift"),
+        (lambda: nn.HardContrastiveLoss(alpha=0), ValueError, r"in \(0, 1\]; got 0"),
+        (lambda: nn.HardSimpleLoss(alpha=1.5), ValueError, r"in \(0, 1\]"),
+        (lambda: nn.HardSimpleLoss(top_k=0), ValueError, "1 or more"),
+        (lambda: nn.HardSimpleLoss(top_k=2.5), ValueError, "1 or more"),
+        (lambda: nn.HardNegativeLoss(beta=-1), ValueError, "beta must be 0 or more"),
+        (lambda: nn.HardNegativeLoss(tau_plus=1.0), ValueError, "below 1"),
+        (lambda: nn.CACRLoss(cost="rfb"), ValueError, "did you mean 'rbf'"),
+        (lambda: nn.CACRLoss(t_neg=float("nan")), ValueError, "finite"),
+        (lambda: nn.CACRLoss(cost="rbf", margin=0.1), ValueError, "margin"),
+        (lambda: nn.CACRLoss(cost="rbf", reduction="none"), ValueError, "no value per query"),
+        (lambda: nn.AlignUniformLoss(reduction="none"), ValueError, "no value per query"),
+        (lambda: nn.AlignUniformLoss(alpha=0), ValueError, "positive"),
+        (lambda: nn.GeneralizedContrastiveLoss(distribution="lse", prior="normal"), ValueError, "needs distribution"),
+        (lambda: nn.GeneralizedContrastiveLoss(prior="sphere"), ValueError, "did you mean 'hypersphere'"),
+    ],
+)
+def test_bad_settings(make_loss, error, words):
+    with pytest.raises(error, match=words):
+        make_loss()
+
+
+def test_top_k_beyond_the_negatives():
+    with pytest.raises(ValueError, match="top_k=13 asks for more than the 12 negatives each query has"):
+        nn.HardContrastiveLoss(top_k=13)(*GOOD)
+
+
+def test_macl_keeps_its_temperature_positive():
+    with pytest.raises(ValueError, match=r"must stay positive\. Use a smaller alpha"):
+        nn.MACLLoss(alpha=50.0, threshold=0.99)(*GOOD)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (torch.arange(6), r"shape \(7,\); got \(6,\)"),
+        (torch.tensor([0, 0, 1, 1, 2, 2, 3]), r"these have 1: \[3\]"),
+        (torch.arange(7), "…"),
+    ],
+)
+def test_bad_labels(labels, words):
+    with pytest.raises(ValueError, match=words):
+        nn.SupConLoss()(GOOD[0], labels)
+
+
+def test_bad_bank_index():
+    q, bank = views(1, n=3)[0], views(1, n=8, seed=1)[0]
+    with pytest.raises(ValueError, match="the bank has 8 entries"):
+        banked(q, torch.tensor([0, 1, 8]), bank)
+    with pytest.raises(ValueError, match="one bank entry a query"):
+        banked(q, torch.tensor([0, 1]), bank)
+    with pytest.raises(ValueError, match="own entry"):
+        banked(q, torch.tensor([0, 1, 2]), bank, among=torch.tensor([2, 5]))
+
+
+def test_mixed_precision_views_meet_in_float32():
+    value = call(make("NTXentLoss"), [GOOD[0].half(), GOOD[1].bfloat16()])
+    assert value.dtype == torch.float32

@@ -1,0 +1,92 @@
+"""Two real processes give the value and the gradient of one, for every loss."""
+
+import os
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from found import LOSSES, NEGATIVE_FREE, labels, make, views
+from isotherm import world
+
+SPLITS = {"equal": (4, 4), "unequal": (3, 5)}
+FURTHER = {
+    "InfoNCELoss": [{"symmetric": False}],
+    "CACRLoss": [{"cost": "rbf"}],
+    "GeneralizedContrastiveLoss": [{"distribution": "lse"}],
+    "NTXentLoss": [{"temperature": 0.001}],
+}
+CASES = [(name, settings) for name in LOSSES for settings in [{}, *FURTHER.get(name, [])]]
+
+
+def run(name, settings, z, kinds, queue):
+    """Value and gradients of one loss on this process's part of the batch."""
+    z = [v.clone().requires_grad_() for v in z]
+    loss = make(name, **settings)
+    if name == "SupConLoss":
+        value = loss(z[0], kinds)
+    elif queue is not None:
+        value = loss(*z, negatives=queue)
+    else:
+        value = loss(*z)
+    value.backward()
+    return value.detach(), [torch.zeros_like(v) if v.grad is None else v.grad for v in z]
+
+
+def every_case(z, kinds, queue):
+    results = {}
+    for i, (name, settings) in enumerate(CASES):
+        results[i, "batch"] = run(name, settings, z[:1] if name == "SupConLoss" else z, kinds, None)
+        swd = name == "GeneralizedContrastiveLoss" and not settings
+        if name not in NEGATIVE_FREE | {"SupConLoss"} and not swd:
+            results[i, "queue"] = run(name, settings, z, kinds, queue)
+    return results
+
+
+def process(rank, split, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    start = sum(split[:rank])
+    mine = slice(start, start + split[rank])
+    z = [v[mine] for v in views(3, n=sum(split))]
+    torch.save(every_case(z, labels(sum(split))[mine], views(1, n=6, seed=9)[0]), f"{folder}/{rank}.pt")
+    assert world.size() == 2
+    assert torch.equal(world.gather(torch.full((split[rank],), rank)).bincount(), torch.tensor(split))
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module", params=SPLITS)
+def both(request, tmp_path_factory):
+    split = SPLITS[request.param]
+    folder = tmp_path_factory.mktemp("world")
+    mp.spawn(process, args=(split, str(folder)), nprocs=2)
+    parts = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+    n = sum(split)
+    whole = every_case(views(3, n=n), labels(n), views(1, n=6, seed=9)[0])
+    return whole, parts
+
+
+@pytest.mark.skipif(not dist.is_available(), reason="torch without torch.distributed")
+@pytest.mark.parametrize("how", ["batch", "queue"])
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{n}-{i}" for i, (n, _) in enumerate(CASES)])
+def test_two_processes_equal_one(both, case, how):
+    whole, parts = both
+    if (case, how) not in whole:
+        assert how == "queue"  # this loss takes no negatives
+        return
+    value, gradients = whole[case, how]
+    for part in parts:  # every process knows the global value
+        torch.testing.assert_close(part[case, how][0], value, rtol=1e-10, atol=1e-10)
+    # averaging over processes, as DDP does, must give the gradient of one: each holds twice its share
+    for i, gradient in enumerate(gradients):
+        together = torch.cat([part[case, how][1][i] for part in parts]) / 2
+        torch.testing.assert_close(together, gradient, rtol=1e-9, atol=1e-11)
+
+
+def test_one_process_needs_no_distributed():
+    assert "RANK" not in os.environ or world.size() == 1
+    z = torch.randn(3, 2)
+    assert world.gather(z) is z
+    assert world.rank() == 0
+    assert world.mean(torch.tensor([1.0, 3.0])).item() == 2
