@@ -175,7 +175,7 @@ def test_docstring_states_meaning_equation_and_paper(name):
     assert not first.startswith(("Compute", "Return", "This"))
     assert ".. math::" in doc
     assert "arXiv:" in doc
-    assert any(mark in doc for mark in ("eq.", "§"))
+    assert any(mark in doc for mark in ("eq.", "§", "Table"))
     assert "Fixed points:" in doc
 
 

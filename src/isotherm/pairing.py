@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from isotherm import world
 from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
@@ -155,26 +157,33 @@ def unit(z: Tensor, name: str) -> Tensor:
     """Rows of length one, in at least float32. Any finite length goes in, however large or small, but not zero."""
     if not z.is_floating_point():
         raise TypeError(f"{name} must hold floating-point numbers, got {z.dtype}.")
-    if z.dtype in (torch.float16, torch.bfloat16):
-        z = z.float()
-    largest = z.detach().abs().amax(1, keepdim=True) if z.shape[1] else z.new_zeros(len(z), 1)
-    good = torch.isfinite(largest) & (largest > 0)
-    if not good.all():
-        bad = torch.nonzero(~good[:, 0])[:, 0]
-        what = "zero vectors, which have no direction" if largest[bad[0]] == 0 else "NaN or infinite numbers"
-        raise ValueError(f"{name} holds {what}: {len(bad)} of {len(z)} rows, the first is row {int(bad[0])}.")
-    z = z / largest  # no overflow in the squares
-    return torch.nn.functional.normalize(z, dim=1)
+    return _unit_rows(z.to(torch.promote_types(z.dtype, torch.float32)), [name])
 
 
 def as_views(views: Views, at_least: int = 1) -> list[Tensor]:
     """The views checked against each other, finite, in at least float32; lengths as they come."""
+    views = _alike(views)
+    if len(views[0]) < at_least:
+        raise ValueError(f"at least {at_least} items are needed, got {len(views[0])}. Use a larger batch.")
+    for i, view in enumerate(views):
+        finite = torch.isfinite(view.detach()).all(1)
+        if not finite.all():
+            raise ValueError(_bad_rows(~finite, "NaN or infinite numbers", [f"view {i}"]))
+    return views
+
+
+def unit_views(views: Views) -> list[Tensor]:
+    """The views checked against each other, with unit rows."""
+    views = _alike(views)
+    together = _unit_rows(torch.cat(views), [f"view {i}" for i in range(len(views))])
+    return list(together.chunk(len(views)))
+
+
+def _alike(views: Views) -> list[Tensor]:
+    """The views, if they have one shape and one device, in one precision of at least float32."""
     if len(views) < 2:
         raise ValueError(f"at least 2 views of each item are needed, got {len(views)}.")
     first = _matrix(views[0], "view 0")
-    if len(first) < at_least:
-        raise ValueError(f"at least {at_least} items are needed, got {len(first)}. Use a larger batch.")
-    checked = []
     for i, view in enumerate(views):
         _matrix(view, f"view {i}")
         if view.shape != first.shape:
@@ -185,20 +194,54 @@ def as_views(views: Views, at_least: int = 1) -> list[Tensor]:
             raise ValueError(f"views must be on one device: view 0 is on {first.device}, view {i} on {view.device}.")
         if not view.is_floating_point():
             raise TypeError(f"view {i} must hold floating-point numbers, got {view.dtype}.")
-        finite = torch.isfinite(view.detach()).all(1)
-        if not finite.all():
-            bad = torch.nonzero(~finite)[:, 0]
-            raise ValueError(
-                f"view {i} holds NaN or infinite numbers: {len(bad)} of {len(view)} rows, "
-                f"the first is row {int(bad[0])}."
-            )
-        checked.append(view.to(torch.promote_types(first.dtype, torch.float32)))
-    return checked
+    dtype = torch.promote_types(first.dtype, torch.float32)
+    return [view.to(dtype) for view in views]
 
 
-def unit_views(views: Views) -> list[Tensor]:
-    """The views checked against each other, with unit rows."""
-    return [unit(view, f"view {i}") for i, view in enumerate(as_views(views))]
+ORDINARY = (1e-15, 1e15)
+"""Lengths whose squares are far from the ends of float32."""
+
+
+def _unit_rows(z: Tensor, names: Sequence[str]) -> Tensor:
+    """`z` with unit rows; `names` are those of its equal parts, for the error."""
+    lengths = torch.linalg.vector_norm(z.detach(), dim=1)
+    if len(z) and not (ORDINARY[0] < lengths.min().item() and lengths.max().item() < ORDINARY[1]):
+        # rare: something is wrong, or so long or short that its square leaves the float type
+        largest = z.detach().abs().amax(1, keepdim=True)
+        for bad, what in (
+            (~torch.isfinite(largest[:, 0]), "NaN or infinite numbers"),
+            (largest[:, 0] == 0, "zero vectors, which have no direction"),
+        ):
+            if bad.any():
+                raise ValueError(_bad_rows(bad, what, names))
+        z = z / largest
+        lengths = torch.linalg.vector_norm(z.detach(), dim=1)
+    rows: Tensor = _Unit.apply(z, lengths[:, None])  # type: ignore[no-untyped-call]
+    return rows
+
+
+class _Unit(torch.autograd.Function):
+    """z/‖z‖, keeping only what its gradient needs: g ↦ (g − (g·u) u)/‖z‖."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, lengths: Tensor) -> Tensor:
+        rows = z / lengths
+        ctx.save_for_backward(rows, lengths)
+        return rows
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        rows, lengths = ctx.saved_tensors
+        along = (grad * rows).sum(1, keepdim=True)
+        return torch.addcmul(grad, rows, along, value=-1).div_(lengths), None
+
+
+def _bad_rows(bad: Tensor, what: str, names: Sequence[str]) -> str:
+    """Which rows of which part are bad, in one sentence."""
+    parts = bad.chunk(len(names))
+    part, name = next((p, n) for p, n in zip(parts, names, strict=True) if p.any())
+    return f"{name} holds {what}: {int(part.sum())} of {len(part)} rows, the first is row {int(part.int().argmax())}."
 
 
 class _Everyone:

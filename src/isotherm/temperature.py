@@ -203,7 +203,7 @@ class CosineSchedule:
 
     .. math:: \tau(e) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(2 \pi e / T))
 
-    Kukleva et al. 2023 (arXiv:2303.13664), eq. 4; the baseline of DySTreSS's long-tail tables.
+    Kukleva et al. 2023 (arXiv:2303.13664), the baseline of DySTreSS's long-tail Tables 4 and 5.
     Use: ``loss.temperature = schedule.at(epoch)``.
     """
 
@@ -227,7 +227,7 @@ class AlignmentAware:
 
     .. math:: \tau = \tau_0\,(1 + \alpha (A - A_0)), \qquad A = \text{mean of } \mathrm{sg}(s_{ip})
 
-    MACL (Huang et al. 2023, arXiv:2207.07874), eq. 6. `factor` is the bracket; it must stay positive.
+    MACL (Huang et al. 2023, arXiv:2207.07874). `factor` is the bracket; it must stay positive.
     """
 
     alpha: float = 0.5

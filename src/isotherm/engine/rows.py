@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from isotherm.engine.masks import Mask
-from isotherm.engine.tiles import ROW_TILE, _blocks, _edge
+from isotherm.engine.tiles import ROW_TILE, ROWS, _blocks, _edge
 from isotherm.types import Pairs
 
 RowFunction = Callable[[Tensor, Tensor], Tensor]
@@ -35,7 +35,7 @@ def apply_rows(pairs: Pairs, function: RowFunction, *, parameters: Sequence[Tens
         back = Pairs(candidates, pairs.queries, pairs.positives[half:], pairs.hidden.transposed(), pairs.negatives)
         ways = [apply_rows(p, function, parameters=parameters) for p in (forth, back)]
         return torch.cat(ways)
-    height = _edge.get() or max(1, ROW_TILE // len(candidates))
+    height = _edge.get() or max(ROWS, ROW_TILE // len(candidates))
     return _Rows.apply(function, pairs.hidden, height, pairs.queries, candidates, pairs.positives, *parameters)  # type: ignore[no-untyped-call]
 
 

@@ -25,7 +25,8 @@ from isotherm.engine.select import kth_largest
 from isotherm.types import Pairs
 
 TILE = 512  # rows and columns; 1 MB of float32 stays in the second-level cache (docs/benchmarks.md)
-ROW_TILE = 1 << 21  # entries of a strip of whole rows, where a reduction needs the row's k-th largest
+ROW_TILE = 1 << 20  # entries of a strip of whole rows, where a row's k-th largest is needed …
+ROWS = 32  # … but at least this many rows, below which the matrix product is slow
 EXPONENT_LIMIT = {torch.float32: 50.0, torch.float64: 300.0}
 """Largest |E| for which Σ e^E and its inverse stay normal numbers for any plausible batch."""
 
@@ -72,7 +73,7 @@ class Plan:
 
     def tiles(self, n: int, m: int) -> Iterator[Tile]:
         if self.top_k is not None:  # whole rows, so that a row's threshold is known when it is summed
-            height = self.tile or max(1, ROW_TILE // m)
+            height = self.tile or max(ROWS, ROW_TILE // m)
             for rows in _blocks(n, height):
                 yield Tile(rows, slice(0, m), ((1, rows),), ((1, rows),))
             return
@@ -124,7 +125,8 @@ def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tu
     candidates = pairs.candidates
     if candidates is None and not plan.symmetric:
         candidates = pairs.queries
-    return _Reduce.apply(plan, pairs.queries, candidates, *plan.parameters())  # type: ignore[no-untyped-call]
+    values: tuple[Tensor, ...] = _Reduce.apply(plan, pairs.queries, candidates, *plan.parameters())  # type: ignore[no-untyped-call]
+    return values
 
 
 def _both_ways(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int) -> tuple[Tensor, ...]:
@@ -160,7 +162,7 @@ class _Reduce(torch.autograd.Function):
         thresholds = queries.new_empty(n) if plan.top_k is not None else None
         for tile in plan.tiles(n, m):
             s = _similarities(queries, others, tile, scratch)
-            hides = _hides(plan, tile, s, thresholds, choose=True)
+            hides = _hides(plan, tile, s, thresholds, scratch, choose=True)
             for i, (reduction, total, hide) in enumerate(zip(plan.reductions, sums, hides, strict=True)):
                 own = _own(s, scratch, last=i + 1 == len(sums))
                 reduction.add(total, own, tile.summed, hide, plan.fixed, scratch)
@@ -189,7 +191,7 @@ class _Reduce(torch.autograd.Function):
         with torch.autocast(queries.device.type, enabled=False):
             for tile in plan.tiles(len(queries), len(others)):
                 s = _similarities(queries, others, tile, scratch)
-                hides = _hides(plan, tile, s, thresholds, choose=False)
+                hides = _hides(plan, tile, s, thresholds, scratch, choose=False)
                 ds: Tensor | None = None
                 place = 0
                 for i, (reduction, gradient, hide) in enumerate(zip(plan.reductions, gradients, hides, strict=True)):
@@ -223,27 +225,31 @@ def _own(s: Tensor, scratch: Scratch, last: bool) -> Tensor:
     return s if last else scratch.take("own", s.shape).copy_(s)
 
 
-def _hides(plan: Plan, tile: Tile, s: Tensor, thresholds: Tensor | None, choose: bool) -> Sequence[Hide]:
+def _hides(
+    plan: Plan, tile: Tile, s: Tensor, thresholds: Tensor | None, scratch: Scratch, choose: bool
+) -> Sequence[Hide]:
     """For each reduction, how to hide what does not count in this tile.
 
     With thresholds: also everything below the row's k-th largest similarity, which is found here in the
     forward pass (`choose`) and read in the backward pass.
     """
-    far: Tensor | None = None
+    near: Tensor | None = None
     if thresholds is not None:
         assert plan.top_k is not None
-        near = s.clone()
+        near = scratch.take("near", s.shape).copy_(s)
         plan.hidden.hide(near, tile.rows, tile.cols, -math.inf)
         if choose:
             thresholds[tile.rows] = kth_largest(near, plan.top_k)
-        far = near < thresholds[tile.rows, None]
+        near.ge_(thresholds[tile.rows, None])  # 1 where it counts, else 0
 
     def hide_with(mask: Mask) -> Hide:
         def hide(x: Tensor, value: float) -> None:
-            if far is None:
+            if near is None:
                 mask.hide(x, tile.rows, tile.cols, value)
+            elif value == 0:
+                x.mul_(near)
             else:
-                x.masked_fill_(far, value)
+                x.masked_fill_(near == 0, value)
 
         return hide
 

@@ -46,7 +46,7 @@ class DCLLoss(Loss):
     .. math::
         \mathcal{L}_i = -\frac{s_{ip}}{\tau} + \log \sum_{k \in N(i)} e^{s_{ik}/\tau}
 
-    Yeh et al. 2022 (DCL, arXiv:2110.06848), eq. 6; a baseline of DySTreSS (arXiv:2308.01140), Table 1.
+    Yeh et al. 2022 (DCL, arXiv:2110.06848), a baseline in Table 1 of DySTreSS (arXiv:2308.01140).
     One sum over all negatives :math:`N(i)`, of both views.
 
     Fixed points: log(m) when all similarities are equal, m the number of negatives.
@@ -70,7 +70,7 @@ class DCLWLoss(Loss):
         \mathcal{L}_i = -w_i \frac{s_{ip}}{\tau} + \log \sum_{k \in N(i)} e^{s_{ik}/\tau}, \qquad
         w_i = 2 - \frac{e^{s_{ip}/\sigma}}{\text{mean}_j\, e^{s_{jp}/\sigma}}
 
-    Yeh et al. 2022 (DCLW, arXiv:2110.06848), eq. 7; a baseline of DySTreSS (arXiv:2308.01140), Table 1.
+    Yeh et al. 2022 (DCLW, arXiv:2110.06848), a baseline in Table 2 of DySTreSS (arXiv:2308.01140).
     The weights have mean 1 over the batch, carry no gradient, and may be negative for one dominant pair.
 
     Fixed points: log(m) when all similarities are equal, m the number of negatives: all weights are 1.
@@ -100,8 +100,8 @@ class HardNegativeLoss(Loss):
         N_g = \max\!\left(\frac{R - \tau^+ M e^{s_{ip}/\tau}}{1 - \tau^+},\; M e^{-1/\tau}\right), \quad
         R = \frac{\sum_j e^{(1+\beta) s_{ij}/\tau}}{\text{mean}_j\, e^{\beta s_{ij}/\tau}}
 
-    Robinson et al. 2021 (HN-CL, arXiv:2010.04592), eq. 4; with β = 0 Chuang et al. 2020 (debiased, arXiv:2007.00224),
-    eq. 8; a baseline of CACR (arXiv:2105.03746), Table 2. M negatives; `tau_plus` is the chance that one is a positive.
+    Robinson et al. 2021 (HN-CL, arXiv:2010.04592), a baseline in Table 2 of CACR (arXiv:2105.03746); with β = 0 the
+    debiased loss of Chuang et al. 2020 (arXiv:2007.00224). M negatives, one of them a positive with chance `tau_plus`.
 
     Fixed points: log(1 + m) when all similarities are equal, whatever β and τ⁺; NT-Xent at β = τ⁺ = 0.
     """

@@ -90,6 +90,8 @@ def full_precision(views: Sequence[Tensor]) -> torch.autocast:
 
 def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Tensor:
     """One value a query, view-major; a query that appears in several blocks gets their mean."""
+    if len(blocks) == 1:
+        return values[0]
     total: dict[int, list[Tensor]] = {}
     for pairs, value in zip(blocks, values, strict=True):
         for view, part in zip(pairs.query_views, value.chunk(len(pairs.query_views)), strict=True):

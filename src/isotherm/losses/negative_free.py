@@ -145,8 +145,8 @@ class SimSiamLoss(_NegativeFree):
 
 def _cosine(views: Sequence[Tensor]) -> Tensor:
     """Cosine of view 0 with the others, which are constants; their mean."""
-    prediction, *targets = unit_views(views)
-    return torch.stack([(prediction * t.detach()).sum(1) for t in targets]).mean(0)
+    prediction, *targets = unit_views([*views[:1], *(t.detach() for t in views[1:] if isinstance(t, Tensor))])
+    return torch.stack([(prediction * t).sum(1) for t in targets]).mean(0)
 
 
 def _standardised(z: Tensor) -> Tensor:

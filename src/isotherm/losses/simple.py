@@ -108,7 +108,7 @@ class TripletLimitLoss(Loss):
     .. math::
         \mathcal{L}_i = \max\left(\max_{k \in N(i)} s_{ik} - s_{ip},\; 0\right)
 
-    Wang & Liu 2021 (arXiv:2012.09740), eq. 6 without its factor 1/τ: the limit of τ · NT-Xent for τ → 0⁺.
+    Wang & Liu 2021 (arXiv:2012.09740), eq. 6, without the factor 1/τ: the limit of τ · NT-Xent for τ → 0⁺.
 
     Fixed points: 0 when all similarities are equal, and whenever the positive is nearest.
     """

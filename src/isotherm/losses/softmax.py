@@ -29,6 +29,8 @@ def surprise(positives: Tensor, negatives: Tensor) -> Tensor:
     n, p = positives.shape
     if negatives.ndim == 1:
         negatives = negatives[:, None].expand(n, p)
+    if p == 1:
+        return torch.logaddexp(negatives - positives, positives.new_zeros(()))
     others = (
         positives[:, None, :]
         .expand(n, p, p)
@@ -173,7 +175,7 @@ class MACLLoss(Loss):
         \mathcal{L}_i = -\mathrm{sg}\!\left(\frac{1}{1 - P_i}\right) \log P_i, \qquad
         \tau = \tau_0 (1 + \alpha (A - A_0)), \quad A = \text{mean of } \mathrm{sg}(s_{ip})
 
-    Huang et al. 2023 (MACL, arXiv:2207.07874), eq. 6 and 9; a baseline of DySTreSS (arXiv:2308.01140), Table 1.
+    Huang et al. 2023 (MACL, arXiv:2207.07874), a baseline in Table 1 of DySTreSS (arXiv:2308.01140).
     :math:`P_i` is the softmax probability of the positive at temperature τ, A the batch's alignment, `threshold` A₀.
 
     Fixed points: (1 + 1/m) log(1 + m) when all similarities are equal, m the number of negatives.

@@ -1,0 +1,41 @@
+# Everything starts from a fresh machine with Python 3.11: targets make their own environment.
+PYTHON ?= python3.11
+VENV := .venv
+RUN := $(VENV)/bin
+READY := $(VENV)/.ready
+PEERS := .venv-peers
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check lint bench clean
+
+demo: $(READY)  ## the losses and how temperatures divide their attention
+	$(RUN)/isotherm losses
+	$(RUN)/python examples/hardness.py demo/hardness.png
+
+test: $(READY)  ## every test, on all cores
+	$(RUN)/python -m pytest -n 2
+
+check: lint test  ## what CI runs
+
+lint: $(READY)  ## style, types, import contracts
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+	$(RUN)/lint-imports
+
+bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of its own
+	$(PEERS)/bin/isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json docs/benchmarks/losses.json
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "isotherm needs $(PYTHON); say PYTHON=… if yours has another name"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab,dev]'
+	@touch $@
+
+$(PEERS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet -c constraints.txt -e '.[lab,peers]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(PEERS) demo dist

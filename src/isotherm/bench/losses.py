@@ -1,0 +1,146 @@
+"""`isotherm bench losses`: every loss, forward and backward, against NT-Xent as others compute it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from isotherm import catalogue, nn
+from isotherm.bench import rivals
+from isotherm.bench.measure import best_times, machine, peak_extra_memory
+
+PAIRS = (128, 1024, 4096, 8192)
+WIDTH = 128
+ALONE_ABOVE = 16_384  # pairs beyond which only our NT-Xent runs: nobody else fits
+POTENTIAL_FORM = (
+    "DySTreSSLoss",
+    "DCLLoss",
+    "DCLWLoss",
+    "DecoupledNTXentLoss",
+    "HardNegativeLoss",
+    "MACLLoss",
+    "SimpleContrastiveLoss",
+    "CACRLoss",
+    "UAURLoss",
+    "AlignUniformLoss",
+)
+"""Losses that are sums of elementwise potentials, for which the bar is higher."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender at one size."""
+
+    name: str
+    pairs: int
+    seconds: float
+    extra_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A promise, and whether this run kept it."""
+
+    what: str
+    wanted: str
+    measured: str
+    met: bool
+
+
+Note = Callable[[str], None]
+
+
+def run(pairs: Sequence[int], rounds: int, peers: bool, note: Note) -> list[Row]:
+    """Time and measure everybody at each size."""
+    torch.manual_seed(0)
+    rows = []
+    for n in pairs:
+        contenders = _contenders(n, peers, note)
+        note(f"{n} pairs: warming up and measuring memory")
+        memory = {}
+        for name, call in contenders.items():
+            if n <= ALONE_ABOVE:
+                call()
+            memory[name] = peak_extra_memory(call)
+        best = dict.fromkeys(contenders, float("inf"))
+        for name, seconds in best_times(contenders, rounds if n <= ALONE_ABOVE else 1):
+            best[name] = min(best[name], seconds)
+            note(f"{n} pairs: {name} {best[name] * 1e3:.1f} ms")
+        rows += [Row(name, n, best[name], memory[name]) for name in contenders]
+    return rows
+
+
+def _contenders(n: int, peers: bool, note: Note) -> dict[str, Callable[[], object]]:
+    """A forward and backward pass of everybody who runs at this size."""
+    views = [torch.randn(n, WIDTH, requires_grad=True) for _ in range(2)]
+    if n > ALONE_ABOVE:
+        return {"NTXentLoss": _pass(nn.NTXentLoss(), views)}
+    calls: dict[str, Callable[[], object]] = {}
+    for entry in catalogue.losses():
+        calls[entry.name] = _pass(entry.loss(), views)
+    four = [torch.randn(n // 2, WIDTH, requires_grad=True) for _ in range(4)]
+    for many in (nn.NTXentLoss, nn.CMCLoss, nn.CACRLoss):
+        calls[f"{many.__name__}, 4 views"] = _pass(many(), four)
+    calls["three dense products"] = lambda: rivals.three_products(views[0], views[1])
+    calls["dense PyTorch"] = _two(rivals.dense, views)
+    calls["dense, torch.compile"] = _two(rivals.compiled(), views)
+    if peers:
+        calls["lightly"] = _two(rivals.lightly(), views)
+        if n <= 128:
+            calls["pytorch-metric-learning"] = _two(rivals.metric_learning(), views)
+        else:
+            note(f"{n} pairs: pytorch-metric-learning is left out, it would ask for {8 * (2 * n) ** 3 / 2e9:.0f} GB")
+    return calls
+
+
+def _pass(loss: nn.Loss, views: Sequence[Tensor]) -> Callable[[], object]:
+    if isinstance(loss, nn.SupConLoss):
+        kinds = torch.arange(len(views[0])).repeat(len(views)) % 100
+        return lambda: torch.autograd.grad(loss(torch.cat(list(views)), kinds), views)
+    return lambda: torch.autograd.grad(loss(*views), views, allow_unused=True)
+
+
+def _two(loss: rivals.TwoViews, views: Sequence[Tensor]) -> Callable[[], object]:
+    return lambda: torch.autograd.grad(loss(views[0], views[1]), views)
+
+
+def bars(rows: Sequence[Row]) -> list[Bar]:
+    """The promises of the project that this run can judge."""
+    seconds = {(r.name, r.pairs): r.seconds for r in rows}
+    found: list[Bar] = []
+
+    def faster(name: str, n: int, rival: str, times: float) -> None:
+        if (name, n) in seconds and (rival, n) in seconds:
+            ratio = seconds[rival, n] / seconds[name, n]
+            found.append(Bar(f"{name} at {n} pairs against {rival}", f"≥ {times:g}×", f"{ratio:.2f}×", ratio >= times))
+
+    faster("NTXentLoss", 128, "lightly", 1)
+    faster("NTXentLoss", 1024, "lightly", 1)
+    faster("NTXentLoss", 4096, "lightly", 5)
+    faster("NTXentLoss", 4096, "dense, torch.compile", 1.5)
+    faster("NTXentLoss", 4096, "three dense products", 1)
+    faster("NTXentLoss", 8192, "lightly", 6)
+    ours = [r for r in rows if "Loss" in r.name]
+    for row in ours:
+        if row.pairs == 4096 and row.name != "NTXentLoss":
+            faster(row.name, 4096, "lightly", 3 if row.name in POTENTIAL_FORM else 1)
+    for row in ours:
+        limit = {4096: 100e6, 65_536: 1e9}.get(row.pairs)
+        if limit and row.extra_bytes is not None:
+            what = f"{row.name} at {row.pairs} pairs, peak extra memory"
+            found.append(
+                Bar(what, f"< {limit / 1e6:.0f} MB", f"{row.extra_bytes / 1e6:.0f} MB", row.extra_bytes < limit)
+            )
+    return found
+
+
+def save(path: Path, rows: Sequence[Row], judged: Sequence[Bar]) -> None:
+    """Everything measured, with the machine it was measured on."""
+    result = {"machine": machine(), "rows": [asdict(r) for r in rows], "bars": [asdict(b) for b in judged]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")

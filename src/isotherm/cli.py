@@ -1,0 +1,170 @@
+"""The `isotherm` command. Thin: it reads arguments, calls the module that does the work, prints.
+
+Exit code 0 on success, 2 with one clear line for a user's mistake, 1 for our failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from isotherm import __version__
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+class UsersMistake(Exception):
+    """Something the user can mend; shown as one line."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        wrong = re.match(r"argument .*: invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if wrong:
+            choices = [c.strip(" '") for c in wrong[2].split(",")]
+            close = difflib.get_close_matches(wrong[1], choices, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(choices)}."
+            message = f"no '{wrong[1]}' here; {hint}"
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if "run" not in arguments:
+        parser.print_help()
+        return 0
+    try:
+        return int(arguments.run(arguments) or 0)
+    except UsersMistake as mistake:
+        print(f"isotherm: {mistake}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as missing:
+        extra = {"rich": "lab", "matplotlib": "lab", "lightly": "peers", "pytorch_metric_learning": "peers"}
+        name = (missing.name or "").split(".")[0]
+        if name not in extra:
+            raise
+        print(f"isotherm: this needs {name}: pip install -c constraints.txt 'isotherm[{extra[name]}]'", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="isotherm",
+        description="The workbench for contrastive representation learning.",
+        epilog="examples:\n  isotherm losses\n  isotherm losses CACRLoss\n  isotherm bench losses --pairs 1024",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"isotherm {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    losses = commands.add_parser(
+        "losses",
+        help="every loss: what it says, its paper, its settings",
+        description="Every loss: what it says, its paper and equation, its settings. With a NAME: its whole docstring.",
+    )
+    losses.add_argument("name", nargs="?", metavar="NAME", help="show this loss in full, with its equation")
+    losses.set_defaults(run=_losses)
+
+    bench = commands.add_parser("bench", help="time and memory, as ratios in one run").add_subparsers(
+        title="benchmarks", metavar="WHAT", required=True
+    )
+    speed = bench.add_parser(
+        "losses",
+        help="every loss against NT-Xent as others compute it",
+        description="Forward and backward of every loss, in one process, interleaved, best of several rounds.",
+        epilog="examples:\n  isotherm bench losses --pairs 128 1024\n"
+        "  isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json bench.json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    speed.add_argument("--pairs", type=_positive, nargs="+", metavar="N", help="batch sizes (128 1024 4096 8192)")
+    speed.add_argument("--rounds", type=_positive, default=5, metavar="R", help="rounds at each size (5)")
+    speed.add_argument("--peers", action="store_true", help="also lightly and pytorch-metric-learning (extra 'peers')")
+    speed.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    speed.set_defaults(run=_bench_losses)
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; got '{text}'")
+    return int(text)
+
+
+def _losses(arguments: argparse.Namespace) -> None:
+    from isotherm import catalogue
+
+    console = _console()
+    entries = {e.name: e for e in catalogue.losses()}
+    if arguments.name:
+        entry = entries.get(arguments.name)
+        if entry is None:
+            close = difflib.get_close_matches(arguments.name, list(entries), n=1, cutoff=0.4)
+            hint = f"did you mean '{close[0]}'?" if close else "`isotherm losses` lists them."
+            raise UsersMistake(f"no loss '{arguments.name}'; {hint}")
+        console.print(f"isotherm.nn.{entry.call}\n", style="bold", highlight=False, markup=False)
+        console.print(inspect.getdoc(entry.loss), highlight=False, markup=False, soft_wrap=True)
+        return
+    table = _table("loss", "what it says", "paper", "where")
+    for entry in entries.values():
+        table.add_row(entry.name, entry.summary, entry.paper, entry.equation)
+        settings = ", ".join(f"{k}={v!r}" for k, v in entry.settings.items() if k != "reduction")
+        table.add_row("", f"[dim]{settings or 'no settings'}[/dim]", "", "")
+    console.print(table)
+    console.print(f"{len(entries)} losses in isotherm.nn; `isotherm losses NAME` shows one with its equation.")
+
+
+def _bench_losses(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import losses
+
+    console = _console()
+    with console.status("starting") as status:
+        rows = losses.run(arguments.pairs or losses.PAIRS, arguments.rounds, arguments.peers, status.update)
+    judged = losses.bars(rows)
+    for pairs in dict.fromkeys(r.pairs for r in rows):
+        here = [r for r in rows if r.pairs == pairs]
+        rival = next((r for r in here if r.name == "lightly"), None) or next(
+            (r for r in here if r.name == "dense PyTorch"), here[0]
+        )
+        table = _table(f"{pairs} pairs, d = {losses.WIDTH}", "ms", f"times faster than {rival.name}", "extra MB")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for row in sorted(here, key=lambda r: r.seconds):
+            memory = "" if row.extra_bytes is None else f"{row.extra_bytes / 1e6:.0f}"
+            table.add_row(row.name, f"{row.seconds * 1e3:.1f}", f"{rival.seconds / row.seconds:.2f}", memory)
+        console.print(table)
+    if judged:
+        table = _table("bar", "wanted", "measured", "")
+        for bar in judged:
+            table.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
+        console.print(table)
+    if arguments.json:
+        losses.save(arguments.json, rows, judged)
+        console.print(f"written to {arguments.json}")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=150)
+
+
+def _table(*columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table: Any = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold")
+    return table  # type: ignore[no-any-return]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

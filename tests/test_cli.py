@@ -1,0 +1,87 @@
+"""The command line: help, tables, and one clear line for a mistake."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from isotherm import catalogue
+from isotherm.cli import main
+
+
+def run(capsys, *arguments):
+    try:
+        code = main(list(arguments))
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_losses_lists_every_loss_with_paper_and_equation(capsys):
+    code, out, _ = run(capsys, "losses")
+    assert code == 0
+    for entry in catalogue.losses():
+        assert entry.name in out
+        assert entry.paper.split(",")[1].strip() in out
+        assert entry.equation, entry.name
+    assert f"{len(catalogue.losses())} losses" in out
+
+
+def test_one_loss_is_shown_with_its_equation(capsys):
+    code, out, _ = run(capsys, "losses", "CACRLoss")
+    assert code == 0
+    assert "CACRLoss(t_pos=1.0, t_neg=2.0" in out
+    assert r"\mathcal{L}_i" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["losses", "CACRLos"], "isotherm: no loss 'CACRLos'; did you mean 'CACRLoss'?"),
+        (["losses", "zzz"], "isotherm: no loss 'zzz'; `isotherm losses` lists them."),
+        (["loses"], "isotherm: no 'loses' here; did you mean 'losses'?"),
+        (["bench", "loss"], "isotherm bench: no 'loss' here; did you mean 'losses'?"),
+        (["bench"], "isotherm bench: the following arguments are required: WHAT"),
+        (
+            ["bench", "losses", "--pairs", "0"],
+            "isotherm bench losses: argument --pairs: must be a whole number, 1 or more; got '0'",
+        ),
+        (["losses", "--colour"], "isotherm: unrecognized arguments: --colour"),
+    ],
+)
+def test_mistakes_get_one_line_and_exit_code_2(capsys, arguments, line):
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err == line + "\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["losses", "--help"], ["bench", "losses", "--help"]])
+def test_help_is_there(capsys, arguments):
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert "usage: isotherm" in out
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # those of the compiler
+def test_bench_measures_everybody_and_writes_json(capsys, tmp_path):
+    code, out, _ = run(
+        capsys, "bench", "losses", "--pairs", "16", "--rounds", "1", "--json", str(tmp_path / "a/bench.json")
+    )
+    assert code == 0
+    result = json.loads((tmp_path / "a/bench.json").read_text())
+    names = {row["name"] for row in result["rows"]}
+    assert names > {e.name for e in catalogue.losses()} | {"dense PyTorch", "dense, torch.compile"}
+    assert all(row["seconds"] > 0 for row in result["rows"])
+    assert result["machine"]["torch"]
+    assert "times faster than dense PyTorch" in out
+
+
+def test_isotherm_is_installed_as_a_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "isotherm.cli", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("isotherm 0.")

@@ -1,0 +1,92 @@
+"""The base stands on torch and numpy alone, and the imports keep to their contracts."""
+
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import isotherm
+
+ROOT = Path(__file__).parent.parent
+BASE = ["isotherm.nn", "isotherm.temperature", "isotherm.pairing", "isotherm.measures", "isotherm.engine"]
+
+
+def needed_by(*names):
+    """The installed distributions these need, and theirs, without extras."""
+    todo, found = list(names), {}
+    while todo:
+        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
+        if name in found:
+            continue
+        try:
+            found[name] = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue  # for another platform
+        for line in found[name].requires or []:
+            if "extra ==" not in line:
+                todo.append(re.match(r"[\w.-]+", line)[0])
+    return found.values()
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A folder with what `pip install isotherm` brings and nothing else."""
+    folder = tmp_path_factory.mktemp("bare")
+    base = [re.match(r"[\w.-]+", line)[0] for line in metadata.requires("isotherm") or [] if "extra ==" not in line]
+    assert sorted(base) == ["numpy", "torch"]
+    for distribution in needed_by(*base):
+        for top in {file.parts[0] for file in distribution.files or [] if file.parts[0] != ".."}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(distribution.locate_file(top))
+    (folder / "isotherm").symlink_to(Path(isotherm.__file__).parent)
+    return folder
+
+
+def run_bare(folder, code):
+    return subprocess.run(
+        [sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_base_works_without_the_extras(bare):
+    code = "import torch, isotherm.nn as nn; z = torch.randn(2, 4, 3); print(nn.NTXentLoss()(*z) > 0)"
+    done = run_bare(bare, code)
+    assert done.stdout.strip() == "tensor(True)", done.stderr
+    imports = run_bare(bare, f"import {', '.join(BASE)}")
+    assert imports.returncode == 0, imports.stderr
+
+
+def test_the_command_line_says_what_is_missing(bare):
+    done = run_bare(bare, "import sys; from isotherm.cli import main; sys.exit(main(['losses']))")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "isotherm: this needs rich: pip install -c constraints.txt 'isotherm[lab]'"
+
+
+def test_importing_losses_does_not_import_the_compiler():
+    code = "import sys, isotherm.nn; print('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_only_world_knows_torch_distributed():
+    knows = [
+        path.name
+        for path in (ROOT / "src").rglob("*.py")
+        if re.search(r"^\s*(import|from) torch\.distributed|torch\.distributed\.", path.read_text(), re.MULTILINE)
+    ]
+    assert knows == ["world.py"]
+
+
+def test_readme_shows_every_module():
+    tree = (ROOT / "README.md").read_text()
+    for path in (ROOT / "src/isotherm").rglob("*.py"):
+        if path.name != "__init__.py":
+            assert path.name in tree, f"{path.name} is missing from README's tree"
+
+
+def test_readme_example_runs_as_printed():
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
