@@ -38,14 +38,12 @@ def compiled() -> TwoViews:
 
 def lightly(temperature: float = 0.2) -> TwoViews:
     _torchvision_that_imports()
-    loss = importlib.import_module("lightly.loss").NTXentLoss(temperature=temperature)
-    return loss  # type: ignore[no-any-return]
+    return importlib.import_module("lightly.loss").NTXentLoss(temperature=temperature)  # type: ignore[no-any-return]
 
 
 def metric_learning(temperature: float = 0.2) -> TwoViews:
     losses = importlib.import_module("pytorch_metric_learning.losses")
-    loss = losses.SelfSupervisedLoss(losses.NTXentLoss(temperature=temperature))
-    return loss  # type: ignore[no-any-return]
+    return losses.SelfSupervisedLoss(losses.NTXentLoss(temperature=temperature))  # type: ignore[no-any-return]
 
 
 def _torchvision_that_imports() -> None:

@@ -36,7 +36,9 @@ def apply_rows(pairs: Pairs, function: RowFunction, *, parameters: Sequence[Tens
         ways = [apply_rows(p, function, parameters=parameters) for p in (forth, back)]
         return torch.cat(ways)
     height = _edge.get() or max(ROWS, ROW_TILE // len(candidates))
-    return _Rows.apply(function, pairs.hidden, height, pairs.queries, candidates, pairs.positives, *parameters)  # type: ignore[no-untyped-call]
+    tensors = (pairs.queries, candidates, pairs.positives, *parameters)
+    values: Tensor = _Rows.apply(function, pairs.hidden, height, *tensors)  # type: ignore[no-untyped-call]
+    return values
 
 
 class _Rows(torch.autograd.Function):

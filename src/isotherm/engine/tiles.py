@@ -125,7 +125,8 @@ def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tu
     candidates = pairs.candidates
     if candidates is None and not plan.symmetric:
         candidates = pairs.queries
-    values: tuple[Tensor, ...] = _Reduce.apply(plan, pairs.queries, candidates, *plan.parameters())  # type: ignore[no-untyped-call]
+    tensors = (pairs.queries, candidates, *plan.parameters())
+    values: tuple[Tensor, ...] = _Reduce.apply(plan, *tensors)  # type: ignore[no-untyped-call]
     return values
 
 
