@@ -10,7 +10,8 @@ import difflib
 import inspect
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -126,8 +127,8 @@ def _bench_losses(arguments: argparse.Namespace) -> None:
     from isotherm.bench import losses
 
     console = _console()
-    with console.status("starting") as status:
-        rows = losses.run(arguments.pairs or losses.PAIRS, arguments.rounds, arguments.peers, status.update)
+    with _progress(console) as note:
+        rows = losses.run(arguments.pairs or losses.PAIRS, arguments.rounds, arguments.peers, note)
     judged = losses.bars(rows)
     for pairs in dict.fromkeys(r.pairs for r in rows):
         here = [r for r in rows if r.pairs == pairs]
@@ -156,6 +157,23 @@ def _console() -> Console:
 
     console = Console()
     return console if console.is_terminal else Console(width=150)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
+    """Where a long command is: a live line on a terminal, a line a stage elsewhere."""
+    if console.is_terminal:
+        with console.status("starting") as status:
+            yield lambda stage, detail: status.update(f"{stage}: {detail}" if detail else stage)
+        return
+    said: set[str] = set()
+
+    def note(stage: str, detail: str) -> None:
+        if stage not in said:
+            said.add(stage)
+            print(stage, file=sys.stderr, flush=True)
+
+    yield note
 
 
 def _table(*columns: str) -> Table:

@@ -19,6 +19,18 @@ TemperatureLike = float | Tensor | Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
+class Batch:
+    """What the loader deals out."""
+
+    views: list[Tensor]
+    """One float (N, C, H, W) tensor a view."""
+    labels: Tensor
+    """(N,)"""
+    index: Tensor
+    """(N,): the pictures' places in their set."""
+
+
+@dataclass(frozen=True, eq=False)
 class Pairs:
     """Who is compared with whom: one block of queries against one block of candidates.
 

@@ -52,7 +52,8 @@ class Bar:
     met: bool
 
 
-Note = Callable[[str], None]
+Note = Callable[[str, str], None]
+"""Progress: the stage, and what is under way in it."""
 
 
 def run(pairs: Sequence[int], rounds: int, peers: bool, note: Note) -> list[Row]:
@@ -61,16 +62,16 @@ def run(pairs: Sequence[int], rounds: int, peers: bool, note: Note) -> list[Row]
     rows = []
     for n in pairs:
         contenders = _contenders(n, peers, note)
-        note(f"{n} pairs: warming up and measuring memory")
         memory = {}
         for name, call in contenders.items():
+            note(f"{n} pairs: warming up and measuring memory", name)
             if n <= ALONE_ABOVE:
                 call()
             memory[name] = peak_extra_memory(call)
         best = dict.fromkeys(contenders, float("inf"))
         for name, seconds in best_times(contenders, rounds if n <= ALONE_ABOVE else 1):
             best[name] = min(best[name], seconds)
-            note(f"{n} pairs: {name} {best[name] * 1e3:.1f} ms")
+            note(f"{n} pairs: timing", f"{name} {best[name] * 1e3:.1f} ms")
         rows += [Row(name, n, best[name], memory[name]) for name in contenders]
     return rows
 
@@ -94,7 +95,7 @@ def _contenders(n: int, peers: bool, note: Note) -> dict[str, Callable[[], objec
         if n <= 128:
             calls["pytorch-metric-learning"] = _two(rivals.metric_learning(), views)
         else:
-            note(f"{n} pairs: pytorch-metric-learning is left out, it would ask for {8 * (2 * n) ** 3 / 2e9:.0f} GB")
+            note(f"{n} pairs: without pytorch-metric-learning, which would ask for {4 * (2 * n) ** 3 / 1e9:.0f} GB", "")
     return calls
 
 

@@ -1,0 +1,78 @@
+"""What every source of pictures gives: pixels, labels, stable ids, class names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Labelled pictures of one size, in memory or memory-mapped.
+
+    An id belongs to a picture: it stays the same in every subset and order, so that whatever is derived from it
+    (a random bit, a digit pasted on it, the seed of its augmentation) does too.
+    """
+
+    name: str
+    pixels: Tensor
+    """uint8 (N, C, H, W)"""
+    labels: Tensor
+    """int64 (N,); −1 where nobody knows"""
+    ids: Tensor
+    """int64 (N,), unique"""
+    classes: tuple[str, ...] = ()
+    """Names of the labels 0, 1, …; empty when there are none."""
+    more_labels: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further labels of the same pictures: coarse classes, the digit pasted on them, …"""
+    bits: int = 0
+    """How many RandBit planes every view gets after its augmentation (`probing.randbit`)."""
+    notes: tuple[str, ...] = ()
+    """What a reader of results should know: pictures converted, skipped, left out."""
+
+    def __post_init__(self) -> None:
+        n = len(self.pixels)
+        if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
+            raise ValueError(
+                f"{self.name}: pixels must be uint8 (N, C, H, W), got {self.pixels.dtype} {tuple(self.pixels.shape)}."
+            )
+        for name, column in {"labels": self.labels, "ids": self.ids, **self.more_labels}.items():
+            if column.shape != (n,) or column.dtype != torch.int64:
+                raise ValueError(
+                    f"{self.name}: {name} must be int64 ({n},), got {column.dtype} {tuple(column.shape)}."
+                )
+        if n and self.classes and not (self.labels.min() >= -1 and self.labels.max() < len(self.classes)):
+            raise ValueError(
+                f"{self.name}: labels reach from {int(self.labels.min())} to {int(self.labels.max())}, "
+                f"but there are {len(self.classes)} classes."
+            )
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        c, h, w = self.pixels.shape[1:]
+        return c, h, w
+
+    def subset(self, index: Tensor, *notes: str) -> Images:
+        """These pictures, in this order; ids and class names stay."""
+        if len(index) == 0:
+            raise ValueError(f"{self.name}: the subset is empty.")
+        return replace(
+            self,
+            pixels=self.pixels[index],
+            labels=self.labels[index],
+            ids=self.ids[index],
+            more_labels={name: column[index] for name, column in self.more_labels.items()},
+            notes=self.notes + notes,
+        )
+
+    def counts(self) -> list[int]:
+        """How many pictures each class has."""
+        known = self.labels[self.labels >= 0]
+        return torch.bincount(known, minlength=len(self.classes)).tolist()

@@ -1,0 +1,87 @@
+"""Sets with two features that compete, built so that one can be turned up: which one does a loss learn?
+
+Chen & Li 2021 (arXiv:2011.02803), §3 and appendix B. Each gives all its labels, so that both features can be probed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from isotherm.data.images import Images
+from isotherm.views.chance import uniforms
+
+RANDBIT = "randbit"
+DIGIT = "digit"
+OFFSETS = (0.15, 0.45, 0.75)
+
+
+def randbit(images: Images, bits: int, seed: int = 0) -> Images:
+    """RandBit: every view of a picture carries the same `bits` constant 0/1 planes, after its augmentation.
+
+    The bits are those of a hash of the picture's id, so they are the same in all views, epochs and subsets. Label
+    ``randbit`` is their number. The planes are appended by `append_bits`, which the loader calls.
+    """
+    if not 0 <= bits <= 24:
+        raise ValueError(f"randbit takes 0 to 24 bits, got {bits}.")
+    u = uniforms(images.ids, 1, seed=seed, epoch=0, view=-2)[:, 0]
+    code = torch.floor(u.double() * 2**bits).long()
+    labels = {**images.more_labels, RANDBIT: code}
+    return replace(images, more_labels=labels, bits=bits, notes=(*images.notes, f"{bits} random bits"))
+
+
+def append_bits(view: Tensor, images: Images, places: Tensor) -> Tensor:
+    """The view with the RandBit planes of its pictures, which stand at these places; as it is where there are none."""
+    if not images.bits:
+        return view
+    code = images.more_labels[RANDBIT][places].to(view.device)
+    planes = (code[:, None] >> torch.arange(images.bits, device=view.device)) & 1
+    n, _, h, w = view.shape
+    return torch.cat([view, planes[:, :, None, None].expand(n, images.bits, h, w).to(view.dtype)], 1)
+
+
+def digits_on_images(images: Images, digits: Images, unique: int, seed: int = 0) -> Images:
+    """Digits on images: one of `unique` digit pictures, fixed by the picture's id, pasted at nine places.
+
+    Placed at 0.15, 0.45 and 0.75 of height and width (top left corner), combined by the elementwise maximum, as Chen & Li
+    §3 do on ImageNet; a digit that reaches beyond the border is cut there. 0 unique digits: none is pasted. Label ``digit`` is the class of the digit (−1 where there is none),
+    ``digit_picture`` which of the unique pictures it is.
+    """
+    if not 0 <= unique <= len(digits):
+        raise ValueError(f"{digits.name} has {len(digits)} pictures; cannot take {unique} unique ones.")
+    n = len(images)
+    nothing = torch.full((n,), -1)
+    if unique == 0:
+        labels = {**images.more_labels, DIGIT: nothing, "digit_picture": nothing}
+        return replace(images, more_labels=labels, notes=(*images.notes, "no digits"))
+    height, width = images.shape[1:]
+    h, w = digits.shape[1:]
+    corners = [(int(a * height), int(b * width)) for a in OFFSETS for b in OFFSETS]
+    drawn = torch.argsort(uniforms(digits.ids, 1, seed=seed, epoch=0, view=-3)[:, 0], stable=True)[:unique]
+    u = uniforms(images.ids, 1, seed=seed, epoch=0, view=-4)[:, 0]
+    which = torch.floor(u.double() * unique).long()
+    ink = digits.pixels[drawn].amax(1, keepdim=True)  # digits are gray: the brightest channel
+    pixels = images.pixels.clone()
+    for top, left in corners:
+        part = pixels[:, :, top : top + h, left : left + w]
+        torch.maximum(part, ink[which][:, :, : part.shape[2], : part.shape[3]], out=part)
+    labels = {**images.more_labels, DIGIT: digits.labels[drawn][which], "digit_picture": which}
+    return replace(images, pixels=pixels, more_labels=labels, notes=(*images.notes, f"{unique} unique digits"))
+
+
+def k_bit_images(bits: int, count: int, size: int = 32, seed: int = 0) -> Images:
+    """k-bit pictures: `bits` binary channels, each constant over the picture; the label is the number they spell.
+
+    Chen & Li, appendix B: a data set with exactly `bits` bits of entropy, to see a distribution loss saturate.
+    """
+    if not 1 <= bits <= 24:
+        raise ValueError(f"k-bit pictures take 1 to 24 bits, got {bits}.")
+    if count < 1:
+        raise ValueError(f"at least 1 picture is needed, got {count}.")
+    ids = torch.arange(count)
+    code = torch.floor(uniforms(ids, 1, seed=seed, epoch=0, view=-5)[:, 0].double() * 2**bits).long()
+    planes = ((code[:, None] >> torch.arange(bits)) & 1).to(torch.uint8) * 255
+    pixels = planes[:, :, None, None].expand(count, bits, size, size)
+    return Images(f"{bits}-bit", pixels, code, ids)

@@ -1,0 +1,58 @@
+"""The AlexNet for small pictures of the CACR experiments."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from isotherm.encoders.contract import Encoder, at_least
+
+SMALLEST = 15
+"""Below this edge the three pools leave nothing."""
+
+
+class SmallAlexNet(Encoder):
+    """Five 3×3 convolutions and three fully connected layers; the last, fc8, is the embedding.
+
+    Zheng et al. (CACR, arXiv:2105.03746), appendix C.1, after Tian et al. 2019 (CMC) and Wang & Isola 2020; 32×32
+    pictures for CIFAR, 64×64 for STL-10. Channels 96, 192, 384, 384, 192, pool(3, 2) after conv1, conv2 and conv5;
+    fc6 and fc7 4096 wide. Everything but fc8 is without bias and followed by BN and ReLU; fc8 is not normalised here,
+    the pairing does that. Weights start as N(0, 0.02²), as in Wang & Isola's code.
+
+    The papers probe fc7: ``features(network, x, "fc7")``. 27,221,088 parameters for 32×32, 58,678,368 for 64×64.
+    """
+
+    def __init__(self, channels: int = 3, size: int = 32, width: int = 128) -> None:
+        super().__init__()
+        at_least(1, channels=channels, width=width)
+        at_least(SMALLEST, size=size)
+        self.channels, self.size, self.width = channels, size, width
+        edge = size
+        for _ in range(3):
+            edge = (edge - 3) // 2 + 1
+        self.conv1 = _convolution(channels, 96, pool=True)
+        self.conv2 = _convolution(96, 192, pool=True)
+        self.conv3 = _convolution(192, 384)
+        self.conv4 = _convolution(384, 384)
+        self.conv5 = _convolution(384, 192, pool=True)
+        self.fc6 = _connected(192 * edge**2, 4096)
+        self.fc7 = _connected(4096, 4096)
+        self.fc8 = nn.Linear(4096, width)
+        for m in self.modules():
+            if isinstance(m, nn.Conv2d | nn.Linear):
+                nn.init.normal_(m.weight, std=0.02)
+        nn.init.zeros_(self.fc8.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check(x)
+        x = self.conv5(self.conv4(self.conv3(self.conv2(self.conv1(x)))))
+        out: Tensor = self.fc8(self.fc7(self.fc6(x.flatten(1))))
+        return out
+
+
+def _convolution(before: int, after: int, pool: bool = False) -> nn.Sequential:
+    layers = [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.MaxPool2d(3, 2)) if pool else nn.Sequential(*layers)
+
+
+def _connected(before: int, after: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(before, after, bias=False), nn.BatchNorm1d(after), nn.ReLU(inplace=True))

@@ -1,0 +1,112 @@
+"""Vision transformers as MoCo v3 trains them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
+
+from isotherm.encoders.contract import Encoder, at_least
+
+
+class ViT(Encoder):
+    """A vision transformer; its feature is the class token after the last norm.
+
+    Dosovitskiy et al. 2020 (arXiv:2010.11929), with what Chen et al. 2021 (MoCo v3, arXiv:2104.02057) §4 changed: a
+    fixed sine-cosine position embedding, Xavier weights (queries, keys and values each for themselves), and
+    `stop_grad_patch`, which keeps the patch projection at its random start. The defaults are ViT-Small; ViT-Base is
+    ``width=768``. MoCo v3's ViT-Small has 12 heads where DeiT's has 6.
+
+    At 224×224 with patches of 16: 21,590,016 parameters (Small), 85,647,360 (Base). The position embedding is not one
+    of them and is not in the state dict, so weights move between picture sizes.
+    """
+
+    positions: Tensor
+
+    def __init__(
+        self,
+        channels: int = 3,
+        size: int = 224,
+        patch: int = 16,
+        width: int = 384,
+        depth: int = 12,
+        heads: int = 12,
+        stop_grad_patch: bool = False,
+    ) -> None:
+        super().__init__()
+        at_least(1, channels=channels, size=size, patch=patch, width=width, depth=depth, heads=heads)
+        if size % patch:
+            raise ValueError(f"pictures of {size} pixels do not divide into patches of {patch}. Use another patch.")
+        if width % heads:
+            raise ValueError(f"width {width} does not divide among {heads} heads.")
+        self.channels, self.size, self.width = channels, size, width
+        self.patch = nn.Conv2d(channels, width, patch, stride=patch)
+        self.token = nn.Parameter(torch.empty(1, 1, width))
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.register_buffer("positions", positions(size // patch, size // patch, width), persistent=False)
+        for m in self.modules():
+            if isinstance(m, nn.Linear):
+                # qkv holds three square matrices: Xavier's bound is that of one of them.
+                bound = math.sqrt(6 / (min(m.out_features, m.out_features if m.out_features != 3 * width else width) + m.in_features))
+                nn.init.uniform_(m.weight, -bound, bound)
+                nn.init.zeros_(m.bias)
+        nn.init.xavier_uniform_(self.patch.weight.flatten(1))
+        nn.init.zeros_(self.patch.bias)
+        nn.init.normal_(self.token, std=1e-6)
+        if stop_grad_patch:
+            self.patch.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check(x)
+        x = self.patch(x).flatten(2).transpose(1, 2) + self.positions
+        # The class token has no position: MoCo v3 gives it zeros.
+        x = torch.cat([self.token.expand(len(x), -1, -1).to(x.dtype), x], 1)
+        out: Tensor = self.norm(self.blocks(x)[:, 0])
+        return out
+
+
+class Block(nn.Module):
+    """Attention and an MLP four times as wide, each behind a norm and beside a shortcut."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width, eps=1e-6)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width, eps=1e-6)
+        self.fc1 = nn.Linear(width, 4 * width)
+        self.fc2 = nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        out: Tensor = x + self.fc2(gelu(self.fc1(self.norm2(x))))
+        return out
+
+    def attention(self, x: Tensor) -> Tensor:
+        n, tokens, width = x.shape
+        q, k, v = self.qkv(x).reshape(n, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        mixed = scaled_dot_product_attention(q, k, v)
+        out: Tensor = self.proj(mixed.transpose(1, 2).reshape(n, tokens, width))
+        return out
+
+
+def positions(rows: int, columns: int, width: int) -> Tensor:
+    r"""Where each patch lies, as sines and cosines: (1, rows·columns, width), row by row.
+
+    .. math::
+        [\sin(x\omega), \cos(x\omega), \sin(y\omega), \cos(y\omega)], \qquad
+        \omega_k = 10000^{-k/(d/4)}, \quad k = 0, \dots, d/4 - 1
+
+    Chen et al. 2021 (MoCo v3, arXiv:2104.02057) §4.
+    Differs from its code: there x counts rows, here columns; the two differ by the names of the axes only.
+    """
+    if width % 4:
+        raise ValueError(f"a two-dimensional position needs a width divisible by 4, got {width}.")
+    omega = 10000.0 ** -(torch.arange(width // 4, dtype=torch.float64) / (width // 4))
+    y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+    across, down = x.flatten()[:, None] * omega, y.flatten()[:, None] * omega
+    return torch.cat([across.sin(), across.cos(), down.sin(), down.cos()], 1).float()[None]

@@ -1,0 +1,156 @@
+"""The papers' augmentations as batched tensor operations, each picture with its own parameters.
+
+Pictures are float (N, C, H, W) in [0, 1]. Each operation is a plain function of the pictures and per-picture parameters;
+drawing the parameters is `recipes`' business. Cropping, resizing, flipping and blurring are *separable*: two batched
+matrix products with per-picture weights, exact where an interpolated sampling grid would alias, and faster.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+GRAY = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL and torchvision
+
+
+def crop_boxes(u: Tensor, height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]) -> Tensor:
+    """Boxes (N, 4) of top, left, height, width for random resized crops, from four uniform numbers a picture.
+
+    The area is a uniform fraction of the picture's in `scale`, the aspect ratio log-uniform in `ratio`, the place uniform
+    among whole pixels. A box that would leave the picture is shortened on that side (torchvision draws again, up to ten
+    times, and then takes the centre: for ratios near 1 this is rare, and a pure function of four numbers needs neither).
+    """
+    area = height * width * (scale[0] + (scale[1] - scale[0]) * u[:, 0])
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    aspect = torch.exp(low + (high - low) * u[:, 1])
+    w = torch.round(torch.sqrt(area * aspect)).clamp(1, width)
+    h = torch.round(torch.sqrt(area / aspect)).clamp(1, height)
+    top = torch.floor(u[:, 2] * (height - h + 1))
+    left = torch.floor(u[:, 3] * (width - w + 1))
+    return torch.stack([top, left, h, w], 1)
+
+
+def resample_weights(start: Tensor, length: Tensor, source: int, target: int) -> Tensor:
+    """(N, target, source) weights that cut [start, start + length) out of a line and resize it to `target` pixels.
+
+    Triangle filter, widened when shrinking (antialiasing), truncated at the cut and normalised: what PIL and
+    ``interpolate(mode="bilinear", antialias=True)`` do after a crop.
+    """
+    step = (length / target)[:, None]
+    centre = start[:, None] + (torch.arange(target, device=start.device) + 0.5) * step
+    pixel = torch.arange(source, device=start.device)
+    distance = (pixel + 0.5 - centre[:, :, None]).abs() / step.clamp_min(1)[:, :, None]
+    inside = (pixel >= start[:, None]) & (pixel < (start + length)[:, None])
+    weights = (1 - distance).clamp_min(0) * inside[:, None, :]
+    return weights / weights.sum(2, keepdim=True)
+
+
+def resized_crop(x: Tensor, boxes: Tensor, size: tuple[int, int], flip: Tensor) -> Tensor:
+    """Each picture's box, resized, mirrored where `flip` is set."""
+    top, left, h, w = boxes.to(x.dtype).unbind(1)
+    rows = resample_weights(top, h, x.shape[2], size[0])
+    cols = resample_weights(left, w, x.shape[3], size[1])
+    cols = torch.where(flip[:, None, None], cols.flip(1), cols)
+    return separable(x, rows, cols)
+
+
+def separable(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
+    """Two linear maps a picture: rows (N, H', H) down the columns, cols (N, W', W) along the rows."""
+    n, c, h, w = x.shape
+    across = torch.bmm(x.reshape(n, c * h, w), cols.transpose(1, 2)).reshape(n, c, h, cols.shape[1])
+    return torch.matmul(rows[:, None], across)
+
+
+def brightness(x: Tensor, factor: Tensor) -> Tensor:
+    """factor · x."""
+    return (x * _each(factor)).clamp_(0, 1)
+
+
+def contrast(x: Tensor, factor: Tensor) -> Tensor:
+    """Away from or towards the picture's mean gray."""
+    mean = grayscale(x).mean((1, 2, 3), keepdim=True)
+    return torch.lerp(mean, x, _each(factor)).clamp_(0, 1)
+
+
+def saturation(x: Tensor, factor: Tensor) -> Tensor:
+    """Away from or towards each pixel's own gray."""
+    return torch.lerp(grayscale(x), x, _each(factor)).clamp_(0, 1) if x.shape[1] == 3 else x
+
+
+def hue(x: Tensor, turn: Tensor) -> Tensor:
+    """Turn the hue by a fraction of the circle, at constant saturation and value (HSV)."""
+    if x.shape[1] != 3:
+        return x
+    r, g, b = x.unbind(1)
+    high, low = x.amax(1), x.amin(1)
+    chroma = high - low
+    safe = chroma.clamp_min(1e-12)
+    # the position on the colour circle, in sixths: which channel leads, and by how much the other two differ
+    h = torch.where(high == r, (g - b) / safe, torch.where(high == g, 2 + (b - r) / safe, 4 + (r - g) / safe))
+    h = h + 6 * turn[:, None, None]
+    channels = []
+    for offset in (5, 3, 1):
+        k = torch.remainder(h + offset, 6)
+        channels.append(high - chroma * torch.minimum(k, 4 - k).clamp_(0, 1))
+    return torch.stack(channels, 1)
+
+
+def grayscale(x: Tensor) -> Tensor:
+    """(N, 1, H, W): the weighted mean of the channels."""
+    if x.shape[1] != 3:
+        return x.mean(1, keepdim=True)
+    r, g, b = x.split(1, 1)
+    return GRAY[0] * r + GRAY[1] * g + GRAY[2] * b
+
+
+def to_gray(x: Tensor, where: Tensor) -> Tensor:
+    """Gray in all channels, where asked."""
+    return torch.where(_each(where), grayscale(x), x)
+
+
+def blur_weights(sigma: Tensor, length: int, radius: int) -> Tensor:
+    """(N, length, length) Gaussian blur along a line, mirrored at its ends; sigma 0: no blur."""
+    radius = min(radius, length - 1)
+    offset = torch.arange(-radius, radius + 1, device=sigma.device)
+    kernel = torch.exp(-0.5 * (offset / sigma.clamp_min(1e-3)[:, None]) ** 2)
+    kernel = kernel / kernel.sum(1, keepdim=True)
+    pixel = torch.arange(length, device=sigma.device)
+    source = (pixel[:, None] + offset).abs()  # reflect at the start …
+    source = torch.where(source >= length, 2 * (length - 1) - source, source)  # … and at the end
+    weights = kernel.new_zeros(len(sigma), length, length)
+    index = source.expand(len(sigma), -1, -1)
+    return weights.scatter_add_(2, index, kernel[:, None, :].expand(-1, length, -1).contiguous())
+
+
+def gaussian_blur(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
+    """Blur each picture by its own sigma (0: leave it)."""
+    return separable(x, blur_weights(sigma, x.shape[2], radius), blur_weights(sigma, x.shape[3], radius))
+
+
+def solarize(x: Tensor, where: Tensor, threshold: float = 0.5) -> Tensor:
+    """Invert what is at least as bright as the threshold, where asked."""
+    return torch.where(_each(where) & (x >= threshold), 1 - x, x)
+
+
+def affine(x: Tensor, angle: Tensor, shift: Tensor, zoom: Tensor, size: tuple[int, int]) -> Tensor:
+    """Turn (radians), move (fractions of the size, (N, 2): down, right) and zoom about the centre; black outside."""
+    cos, sin = torch.cos(angle) / zoom, torch.sin(angle) / zoom
+    down, right = -2 * shift[:, 0], -2 * shift[:, 1]
+    aspect = x.shape[2] / x.shape[3]
+    # where each output pixel comes from, in coordinates of [−1, 1]
+    inverse = torch.stack(
+        [
+            torch.stack([cos, sin * aspect, cos * right + sin * aspect * down], 1),
+            torch.stack([-sin / aspect, cos, -sin / aspect * right + cos * down], 1),
+        ],
+        1,
+    )
+    grid = F.affine_grid(inverse, [len(x), x.shape[1], *size], align_corners=False)
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+
+def _each(parameter: Tensor) -> Tensor:
+    return parameter[:, None, None, None]

@@ -1,0 +1,211 @@
+"""The papers' augmentation recipes by name: how the views of a picture are drawn.
+
+``recipe("simclr-cifar", views=3)(pixels, ids, seed=0, epoch=4)`` gives three float views of uint8 pictures. Every picture's
+parameters come from (seed, epoch, view, id) alone (`chance`), each from its own draw, so that switching one operation off
+leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from isotherm.views import operations as do
+from isotherm.views.chance import permutation, uniforms
+
+DRAWS = 18
+STATISTICS = {
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),  # CACR, Alg. 1
+    "cifar100": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
+    "stl10": ((0.4409, 0.4279, 0.3868), (0.2683, 0.2610, 0.2687)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),  # CACR, Alg. 2
+}
+"""Mean and standard deviation of the channels, for normalisation."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How one view is drawn. Probabilities and ranges; 0 switches an operation off."""
+
+    size: int | None = None
+    """Edge of the view in pixels; None: the picture's own."""
+    scale: tuple[float, float] | None = (0.2, 1.0)
+    """Range of the crop's area; None: no crop."""
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1)
+    """Strength of brightness, contrast, saturation and hue."""
+    jitter_chance: float = 0.8
+    gray: float = 0.2
+    blur: float = 0.0
+    sigma: tuple[float, float] = (0.1, 2.0)
+    solarize: float = 0.0
+    rotate: float = 0.0
+    """Largest angle in degrees."""
+    shift: float = 0.0
+    """Largest move as a fraction of the size."""
+    zoom: float = 0.0
+    """Largest relative change of size."""
+
+    def draw(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
+        """This view of pictures in [0, 1], from (N, DRAWS) uniform numbers."""
+        size = (self.size or x.shape[2], self.size or x.shape[3])
+        if self.scale is not None or self.flip or size != tuple(x.shape[2:]):
+            flip = u[:, 4] < self.flip
+            x = do.resized_crop(x, self._boxes(x, u), size, flip)
+        if self.rotate or self.shift or self.zoom:
+            angle = (2 * u[:, 14] - 1) * math.radians(self.rotate)
+            zoom = 1 + (2 * u[:, 17] - 1) * self.zoom
+            x = do.affine(x, angle, (2 * u[:, 15:17] - 1) * self.shift, zoom, size)
+        if any(self.jitter) and self.jitter_chance:
+            x = self._jittered(x, u, order)
+        if self.gray:
+            x = do.to_gray(x, u[:, 10] < self.gray)
+        if self.blur:
+            chosen = torch.nonzero(u[:, 11] < self.blur)[:, 0]
+            sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[chosen, 12]
+            blurred = do.gaussian_blur(x[chosen], sigma, radius=max(1, round(0.05 * size[0])))
+            x = x.index_copy(0, chosen, blurred)
+        if self.solarize:
+            x = do.solarize(x, u[:, 13] < self.solarize)
+        return x
+
+    def _boxes(self, x: Tensor, u: Tensor) -> Tensor:
+        height, width = x.shape[2:]
+        if self.scale is None:
+            whole = torch.tensor([0.0, 0.0, height, width], device=x.device)
+            return whole.expand(len(x), 4)
+        return do.crop_boxes(u[:, :4], height, width, self.scale, self.ratio)
+
+    def _jittered(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
+        """The four colour changes in this order; pictures that are not chosen get neutral ones."""
+        chosen = u[:, 5] < self.jitter_chance
+        changes = (do.brightness, do.contrast, do.saturation, do.hue)
+        for i in order:
+            strength = self.jitter[i]
+            if strength:
+                neutral = 0.0 if i == 3 else 1.0
+                low = -strength if i == 3 else max(0.0, 1 - strength)
+                high = neutral + strength
+                x = changes[i](x, torch.where(chosen, low + (high - low) * u[:, 6 + i], neutral))
+        return x
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Views of a picture, and where they come from."""
+
+    name: str
+    about: str
+    views: tuple[View, ...]
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    def __call__(self, pixels: Tensor, ids: Tensor, *, seed: int = 0, epoch: int = 0) -> list[Tensor]:
+        """The views of uint8 pictures (N, C, H, W): float tensors, on the pictures' device."""
+        if pixels.ndim != 4 or pixels.dtype != torch.uint8:
+            raise ValueError(
+                f"{self.name} takes uint8 pictures (N, C, H, W), got {pixels.dtype} {tuple(pixels.shape)}."
+            )
+        if ids.shape != (len(pixels),):
+            raise ValueError(f"{self.name} needs one id a picture, shape ({len(pixels)},); got {tuple(ids.shape)}.")
+        x = pixels.to(torch.float32).div_(255)
+        made = []
+        for number, view in enumerate(self.views):
+            u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
+            order = permutation(4, seed=seed, epoch=epoch, view=number)
+            made.append(self.normalised(view.draw(x, u, order)))
+        return made
+
+    def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
+        """The pictures themselves, resized if need be and normalised: what a probe sees."""
+        view = View(size=size, scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0)
+        x = pixels.to(torch.float32).div_(255)
+        return self.normalised(view.draw(x, x.new_zeros(len(x), DRAWS), ()))
+
+    def normalised(self, x: Tensor) -> Tensor:
+        if not self.mean:
+            return x
+        if len(self.mean) not in (1, x.shape[1]):
+            raise ValueError(f"{self.name} normalises {len(self.mean)} channels, the pictures have {x.shape[1]}.")
+        mean, std = (torch.tensor(v, device=x.device)[:, None, None] for v in (self.mean, self.std))
+        return (x - mean).div_(std)
+
+
+_SIMCLR = View(scale=(0.08, 1.0), jitter=(0.8, 0.8, 0.8, 0.2), blur=0.5)
+_BYOL = View(scale=(0.08, 1.0), jitter=(0.4, 0.4, 0.2, 0.1))
+_PAIR = (replace(_BYOL, blur=1.0), replace(_BYOL, blur=0.1, solarize=0.2))
+RECIPES = {
+    r.name: r
+    for r in (
+        Recipe("instdisc", "instance discrimination, Wang & Liu §5.1", (View(jitter=(0.4,) * 4, jitter_chance=1.0),)),
+        Recipe("simclr", "SimCLR for large pictures", (replace(_SIMCLR, size=224),)),
+        Recipe(
+            "simclr-cifar",
+            "SimCLR for small pictures: half the colour strength, no blur",
+            (View(scale=(0.08, 1.0), jitter=(0.4, 0.4, 0.4, 0.1)),),
+        ),
+        Recipe("mocov2", "MoCo v2; CACR Alg. 2", (View(size=224, blur=0.5),)),
+        Recipe("cacr-cifar", "CACR Alg. 1, CIFAR", (View(jitter=(0.4,) * 4, jitter_chance=1.0),)),
+        Recipe("stl10", "CACR Alg. 1, STL-10", (View(size=64, jitter=(0.4,) * 4, jitter_chance=1.0),)),
+        Recipe("byol", "BYOL's two different views", tuple(replace(v, size=224) for v in _PAIR)),
+        Recipe("mocov3", "MoCo v3: BYOL's pair", tuple(replace(v, size=224) for v in _PAIR)),
+        Recipe(
+            "multi-crop",
+            "SwAV: two large crops and six small ones",
+            (replace(_SIMCLR, size=224, scale=(0.14, 1.0)),) * 2 + (replace(_SIMCLR, size=96, scale=(0.05, 0.14)),) * 6,
+        ),
+        Recipe(
+            "digits",
+            "small turns, moves and zooms; no mirror, no colour",
+            (View(scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0, rotate=15, shift=0.1, zoom=0.1),),
+        ),
+        Recipe("none", "the picture itself", (View(scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0),)),
+    )
+}
+
+
+def recipe(
+    name: str,
+    views: int | None = None,
+    size: int | None = None,
+    normalise: str | tuple[Sequence[float], Sequence[float]] | None = None,
+) -> Recipe:
+    """A recipe by name, with this many views (2 by default), of this size, normalised for this set.
+
+    A recipe with several kinds of views repeats them in turn. `normalise` is a name of `STATISTICS` or (mean, std).
+    """
+    if name not in RECIPES:
+        close = difflib.get_close_matches(name, list(RECIPES), n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(RECIPES)}."
+        raise ValueError(f"no recipe '{name}'; {hint}")
+    base = RECIPES[name]
+    count = max(2, len(base.views)) if views is None else views
+    if count < 1:
+        raise ValueError(f"a recipe gives 1 view or more, got {views}.")
+    kinds = [base.views[i % len(base.views)] for i in range(count)]
+    if size is not None:
+        largest = max((v.size or size) for v in kinds)
+        kinds = [replace(v, size=max(1, round((v.size or largest) / largest * size))) for v in kinds]
+    mean, std = _statistics(normalise)
+    return replace(base, views=tuple(kinds), mean=mean, std=std)
+
+
+def _statistics(
+    normalise: str | tuple[Sequence[float], Sequence[float]] | None,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    if normalise is None:
+        return (), ()
+    if isinstance(normalise, str):
+        if normalise not in STATISTICS:
+            raise ValueError(f"no channel statistics for '{normalise}'; there are: {', '.join(STATISTICS)}.")
+        return STATISTICS[normalise]
+    mean, std = (tuple(float(v) for v in part) for part in normalise)
+    if len(mean) != len(std) or any(s <= 0 for s in std):
+        raise ValueError("mean and std must be equally many numbers, and std positive.")
+    return mean, std
