@@ -240,7 +240,9 @@ def test_counts_are_those_of_the_formulas():
     assert min(imbalance.exponential_counts(100, 500, minimum=1)) == 1
 
 
-@pytest.mark.parametrize("build", [lambda i, s: imbalance.long_tail(i, 0.1, s), imbalance.linear, imbalance.exponential])
+@pytest.mark.parametrize(
+    "build", [lambda i, s: imbalance.long_tail(i, 0.1, s), imbalance.linear, imbalance.exponential]
+)
 def test_imbalanced_subsets_are_exact_and_seeded(build, tmp_path):
     images = pictures(n=500)
     part = build(images, 1)

@@ -295,3 +295,95 @@ def test_the_loss_runs_inside_a_compiled_model(loss):
     value.backward()
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(encoder.weight.grad, gradient)
+
+
+@pytest.mark.parametrize(
+    "temperature",
+    [
+        lambda s: 0.05 + 0.1 * torch.arccos(s),
+        lambda s: 0.05 + 0.1 * torch.sqrt(1 - s * s),
+        lambda s: s.abs_().mul_(0.1).add_(0.05),  # works in place
+        lambda s: 0.2,
+    ],
+)
+def test_any_temperature_function_on_the_sphere_is_safe(temperature):
+    """Rounding takes self-similarities beyond 1, where such functions end; and a duplicate lies exactly at 1."""
+    z = [v.float() for v in views(2, n=40, d=16)]
+    z[0][1] = z[0][0]
+    z = [v.requires_grad_() for v in z]
+    value = nn.NTXentLoss(temperature=temperature)(*z)
+    value.backward()
+    assert torch.isfinite(value)
+    assert all(torch.isfinite(v.grad).all() for v in z)
+    exact = nn.NTXentLoss(temperature=temperature)(*(v.detach().double() for v in z))
+    assert value.item() == pytest.approx(exact.item(), rel=2e-3)  # a root at s = 1 magnifies rounding
+
+
+def test_singular_slopes_at_hidden_entries_do_not_leak():
+    z = [v.float().requires_grad_() for v in views(2, n=40, d=16)]
+    (pairs,) = in_batch(z)
+    (value,) = reduce(pairs, LogSumExp(Smooth(lambda s: -5 * torch.acos(s.clamp(-1, 1)))))
+    value.sum().backward()
+    assert torch.isfinite(z[0].grad).all()
+
+
+@pytest.mark.parametrize("loss", [nn.HardSimpleLoss(top_k=1, weight=1.0), nn.TripletLimitLoss()], ids=repr)
+def test_the_nearest_negative_is_found_again_with_other_threads(loss):
+    generator = torch.Generator().manual_seed(1)
+    z = [torch.randn(513, 128, generator=generator).requires_grad_() for _ in range(2)]
+
+    def gradient(forward, backward):
+        threads = torch.get_num_threads()
+        try:
+            torch.set_num_threads(forward)
+            value = loss(*z)
+            torch.set_num_threads(backward)
+            return torch.autograd.grad(value, z)[0]
+        finally:
+            torch.set_num_threads(threads)
+
+    torch.testing.assert_close(gradient(1, 2), gradient(2, 2), rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("factor", [1e-20, 1e-8, 1e8, 1e25])
+@pytest.mark.parametrize("loss", [nn.NTXentLoss(0.021), nn.CACRLoss(), nn.DCLLoss(0.021)], ids=repr)
+def test_the_size_of_the_upstream_gradient_does_not_matter(loss, factor):
+    close = torch.ones(8, 16) + 1e-3 * torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
+    for batch in ([close, close.flip(0)], [v.float() for v in views(2, n=8, d=16)]):
+        z = [v.clone().requires_grad_() for v in batch]
+        plain = torch.autograd.grad(loss(*z), z)
+        scaled = torch.autograd.grad(loss(*z) * factor, z)
+        for a, b in zip(plain, scaled, strict=True):
+            assert (b / factor - a).norm() < 1e-3 * a.norm()  # near-identical embeddings cancel most of it
+
+
+def test_macl_keeps_value_and_gradient_as_the_positive_wins():
+    torch.manual_seed(0)
+    common = torch.randn(64, 128)
+    z = [common + 0.05 * torch.randn(64, 128) for _ in range(2)]
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        a = [v.detach().to(dtype, copy=True).requires_grad_() for v in z]
+        value = nn.MACLLoss(temperature=0.005)(*a)
+        value.backward()
+        results.append((value.item(), a[0].grad.double()))
+    assert results[0][0] == pytest.approx(1.0)
+    assert (results[0][1] - results[1][1]).norm() < 1e-3 * results[1][1].norm()
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_alignment_sees_positives_that_nearly_coincide(alpha):
+    torch.manual_seed(0)
+    a = torch.randn(64, 32, dtype=torch.float64)
+    b = a + 1e-4 * torch.randn(64, 32, dtype=torch.float64)
+    exact = nn.AlignUniformLoss(alpha=alpha, weight=0.0)(a, b).item()
+    assert nn.AlignUniformLoss(alpha=alpha, weight=0.0)(a.float(), b.float()).item() == pytest.approx(exact, rel=1e-2)
+    assert nn.AlignUniformLoss(alpha=alpha)(torch.ones(4, 3), torch.ones(4, 3)).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_a_number_can_take_the_place_of_a_learnable_temperature():
+    z = views(2)
+    loss = nn.NTXentLoss(temperature=T.Learnable(0.3))
+    loss.temperature = T.CosineSchedule(0.1, 1.0, 4).at(1)
+    assert not list(loss.parameters())
+    torch.testing.assert_close(loss(*z), nn.NTXentLoss(0.55)(*z))

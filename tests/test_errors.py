@@ -1,11 +1,12 @@
 """Bad input gets one clear sentence and nothing else."""
 
+import numpy as np
 import pytest
 import torch
 
-from found import LOSSES, NEGATIVE_FREE, call, make, views
+from found import LOSSES, NEGATIVE_FREE, make, views
 from isotherm import nn
-from isotherm.pairing import banked
+from isotherm.pairing import banked, in_batch, labelled
 
 CONTRASTIVE = sorted(set(LOSSES) - {"SupConLoss"})
 GOOD = views(2, dtype=torch.float32)
@@ -109,7 +110,14 @@ def test_unknown_settings_get_a_suggestion(name):
         (lambda: nn.NTXentLoss(temperature=float("inf")), ValueError, "positive"),
         (lambda: nn.NTXentLoss(temperature="0.1"), TypeError, "must be a number, got str"),
         (lambda: nn.NTXentLoss(temperature=True), TypeError, "must be a number"),
-        (lambda: nn.DCLWLoss(sigma=0), ValueError, "positive"),
+        (lambda: nn.NTXentLoss(temperature=float("nan")), ValueError, "temperature must be a finite number"),
+        (lambda: nn.DCLWLoss(sigma=0), ValueError, "sigma must be a positive number, got 0"),
+        (lambda: nn.AlignUniformLoss(t=-1), ValueError, "t must be a positive number, got -1"),
+        (lambda: nn.MACLLoss(alpha=-1), ValueError, "alpha must be a positive number"),
+        (lambda: nn.SimpleContrastiveLoss(weight="x"), TypeError, "weight must be a number, got str"),
+        (lambda: nn.CACRLoss(margin=float("nan")), ValueError, "margin must be a finite number"),
+        (lambda: nn.DySTreSSLoss(shift=float("nan")), ValueError, "shift must be a finite number"),
+        (lambda: nn.HardContrastiveLoss(alpha=None), TypeError, "alpha must be a number"),
         (lambda: nn.DySTreSSLoss(tau_min=0.3, tau_max=0.2), ValueError, "must not exceed"),
         (lambda: nn.DySTreSSLoss(profile="cosin"), ValueError, "did you mean 'cosine'"),
         (lambda: nn.DySTreSSLoss(profile="linear", shift=0.1), ValueError, "cosine profile only"),
@@ -164,10 +172,41 @@ def test_bad_bank_index():
         banked(q, torch.tensor([0, 1, 8]), bank)
     with pytest.raises(ValueError, match="one bank entry a query"):
         banked(q, torch.tensor([0, 1]), bank)
+    with pytest.raises(ValueError, match="which has 8"):
+        banked(q, torch.tensor([0, 1, 2]), bank, among=torch.tensor([9]))
+    with pytest.raises(ValueError, match="at least 2 entries"):
+        banked(q[:1], torch.tensor([0]), bank[:1])
     with pytest.raises(ValueError, match="own entry"):
         banked(q, torch.tensor([0, 1, 2]), bank, among=torch.tensor([2, 5]))
 
 
-def test_mixed_precision_views_meet_in_float32():
-    value = call(make("NTXentLoss"), [GOOD[0].half(), GOOD[1].bfloat16()])
-    assert value.dtype == torch.float32
+def test_views_of_mixed_precision_meet_in_the_highest():
+    loss = make("NTXentLoss")
+    assert loss(GOOD[0].half(), GOOD[1].bfloat16()).dtype == torch.float32
+    assert loss(GOOD[0], GOOD[1].double()).dtype == torch.float64
+    assert loss(GOOD[0].double(), GOOD[1]).dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", CONTRASTIVE)
+def test_nothing_is_no_batch(name):
+    for z in (GOOD[0][:0], GOOD[0][:, :0]):
+        with pytest.raises(ValueError, match="views hold no numbers"):
+            make(name)(z, z)
+
+
+def test_labelled_pairs_are_for_losses_that_take_labels():
+    blocks = labelled(GOOD[0], torch.tensor([0, 0, 1, 1, 2, 2, 2]))
+    with pytest.raises(ValueError, match="NTXentLoss cannot use labelled pairs"):
+        nn.NTXentLoss().of(blocks)
+    with pytest.raises(ValueError, match="SupConLoss needs labelled pairs"):
+        nn.SupConLoss().of(in_batch(GOOD))
+
+
+def test_targets_that_are_not_tensors_are_refused():
+    with pytest.raises(TypeError, match="view 2 must be a tensor"):
+        nn.BYOLLoss()(*GOOD, None)
+
+
+def test_numbers_of_numpy_are_numbers():
+    loss = nn.HardContrastiveLoss(temperature=np.float32(0.2), top_k=np.int64(2))
+    assert loss(*GOOD) == nn.HardContrastiveLoss(temperature=float(np.float32(0.2)), top_k=2)(*GOOD)

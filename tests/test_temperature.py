@@ -92,7 +92,7 @@ def test_a_constant_entropy_of_penalties_grows_with_temperature():
     [
         (lambda: T.Constant(0), "positive"),
         (lambda: T.Constant(-1), "positive"),
-        (lambda: T.Constant(float("nan")), "positive"),
+        (lambda: T.Constant(float("nan")), "finite"),
         (lambda: T.Cosine(0.3, 0.2), "must not exceed"),
         (lambda: T.Exponential(0.1, 0.2, rate=0), "rate"),
         (lambda: T.Shifted(0.1, 0.2, 0.1, 0.0), "scale"),
@@ -107,6 +107,11 @@ def test_a_constant_entropy_of_penalties_grows_with_temperature():
 def test_impossible_temperatures_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_a_class_is_not_a_temperature():
+    with pytest.raises(TypeError, match="got the class Cosine"):
+        T.scaled(T.Cosine)
 
 
 def test_a_function_that_hides_its_parameters_is_refused():

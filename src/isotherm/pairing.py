@@ -7,6 +7,7 @@ sees everyone's candidates (`isotherm.world`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -64,11 +65,12 @@ def query_view(views: Views) -> list[Pairs]:
     n, everyone = _batch("query_view", views)
     pairs = []
     for a, positives in enumerate(_positives(views)):
+        partners = tuple(views[:a] + views[a + 1 :])
         if world.size() == 1:
-            pairs.append(Pairs(views[a], None, positives, Periodic(n), n - 1, (a,)))
+            pairs.append(Pairs(views[a], None, positives, Periodic(n), n - 1, (a,), partners=partners))
         else:
-            hidden = Same(everyone.mine, everyone.all)
-            pairs.append(Pairs(views[a], world.gather(views[a]), positives, hidden, everyone.total - 1, (a,)))
+            hidden, candidates = Same(everyone.mine, everyone.all), world.gather(views[a])
+            pairs.append(Pairs(views[a], candidates, positives, hidden, everyone.total - 1, (a,), partners=partners))
     return pairs
 
 
@@ -79,15 +81,16 @@ def queued(views: Views, queue: Tensor, with_queries: bool = False) -> list[Pair
     """
     views = unit_views(views)
     negatives = unit(_like(queue, views[0], "negatives"), "negatives")
-    queries = views[0]
-    positives = torch.stack([(queries * v).sum(1) for v in views[1:]], 1)
+    queries, *partners = views
+    positives = torch.stack([(queries * v).sum(1) for v in partners], 1)
     if not with_queries:
-        return [Pairs(queries, negatives, positives, Nothing(), len(negatives))]
+        return [Pairs(queries, negatives, positives, Nothing(), len(negatives), partners=tuple(partners))]
     _, everyone = _batch("queued", views)
     past = everyone.all.new_full((len(negatives),), -1)
     hidden = Same(everyone.mine, torch.cat([past, everyone.all]))
     candidates = torch.cat([negatives, world.gather(queries)])
-    return [Pairs(queries, candidates, positives, hidden, len(negatives) + everyone.total - 1)]
+    count = len(negatives) + everyone.total - 1
+    return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners))]
 
 
 def momentum(queries: Tensor, keys: Tensor) -> list[Pairs]:
@@ -112,8 +115,12 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
         )
     positives = (q * entries[index]).sum(1, keepdim=True)
     if among is None:
+        if len(entries) < 2:
+            raise ValueError("banked needs at least 2 entries in the bank to have a negative, got 1.")
         columns = torch.arange(len(entries), device=q.device)
         return [Pairs(q, entries, positives, Same(index, columns), len(entries) - 1)]
+    if not len(among) or not (int(among.min()) >= 0 and int(among.max()) < len(entries)):
+        raise ValueError(f"among must name entries of the bank, which has {len(entries)}; got {len(among)} of them.")
     if torch.isin(index, among).any():
         raise ValueError("among must not hold a query's own entry; draw the negatives from the rest of the bank.")
     return [Pairs(q, entries[among], positives, Nothing(), len(among))]
@@ -135,19 +142,17 @@ def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
             f"{' …' if int((counts < 2).sum()) > 3 else ''}. Drop them or sample the batch by label."
         )
     mine = place[everyone.mine]
-    itself = Same(everyone.mine, everyone.all)
+    itself: Mask = Same(everyone.mine, everyone.all) if world.size() > 1 else Periodic(len(z))
     same = Same(mine, place)
-    candidates = None if world.size() == 1 else world.gather(z)
-    itself_fast: Mask = Periodic(len(z)) if world.size() == 1 else itself
     return [
         Pairs(
             z,
-            candidates,
+            None if world.size() == 1 else world.gather(z),
             z.new_empty(len(z), 0),
             same,
             negatives=0,
             only_positives=Unlike(same, itself),
-            itself=itself_fast,
+            itself=itself,
             positive_counts=(counts[mine] - 1).to(z.dtype),
         )
     ]
@@ -157,6 +162,8 @@ def unit(z: Tensor, name: str) -> Tensor:
     """Rows of length one, in at least float32. Any finite length goes in, however large or small, but not zero."""
     if not z.is_floating_point():
         raise TypeError(f"{name} must hold floating-point numbers, got {z.dtype}.")
+    if not z.numel():
+        raise ValueError(f"{name} holds no numbers: shape {tuple(z.shape)}.")
     return _unit_rows(z.to(torch.promote_types(z.dtype, torch.float32)), [name])
 
 
@@ -184,6 +191,8 @@ def _alike(views: Views) -> list[Tensor]:
     if len(views) < 2:
         raise ValueError(f"at least 2 views of each item are needed, got {len(views)}.")
     first = _matrix(views[0], "view 0")
+    if not first.numel():
+        raise ValueError(f"views hold no numbers: shape {tuple(first.shape)}.")
     for i, view in enumerate(views):
         _matrix(view, f"view {i}")
         if view.shape != first.shape:
@@ -194,7 +203,7 @@ def _alike(views: Views) -> list[Tensor]:
             raise ValueError(f"views must be on one device: view 0 is on {first.device}, view {i} on {view.device}.")
         if not view.is_floating_point():
             raise TypeError(f"view {i} must hold floating-point numbers, got {view.dtype}.")
-    dtype = torch.promote_types(first.dtype, torch.float32)
+    dtype = functools.reduce(torch.promote_types, (view.dtype for view in views), torch.float32)
     return [view.to(dtype) for view in views]
 
 
@@ -205,7 +214,7 @@ ORDINARY = (1e-15, 1e15)
 def _unit_rows(z: Tensor, names: Sequence[str]) -> Tensor:
     """`z` with unit rows; `names` are those of its equal parts, for the error."""
     lengths = torch.linalg.vector_norm(z.detach(), dim=1)
-    if len(z) and not (ORDINARY[0] < lengths.min().item() and lengths.max().item() < ORDINARY[1]):
+    if not (ORDINARY[0] < lengths.min().item() and lengths.max().item() < ORDINARY[1]):
         # rare: something is wrong, or so long or short that its square leaves the float type
         largest = z.detach().abs().amax(1, keepdim=True)
         for bad, what in (

@@ -9,6 +9,7 @@ dE/ds = 1/τ; `detach=False` gives the full (τ − s τ')/τ² of their eq. 6�
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,16 +22,24 @@ from isotherm.engine.elementwise import Pull
 from isotherm.types import TemperatureLike
 
 
-def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def number(name: str, value: float) -> float:
+    """A finite number, or a sentence saying what came instead."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
-    if not (math.isfinite(value) and value > 0):
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value}.")
+    return float(value)
+
+
+def positive(name: str, value: float) -> float:
+    """A number above zero."""
+    if (isinstance(value, numbers.Real) and math.isinf(value)) or number(name, value) <= 0:
         raise ValueError(f"{name} must be a positive number, got {value}.")
     return float(value)
 
 
 def _range(tau_min: float, tau_max: float) -> None:
-    if _positive("tau_min", tau_min) > _positive("tau_max", tau_max):
+    if positive("tau_min", tau_min) > positive("tau_max", tau_max):
         raise ValueError(f"tau_min must not exceed tau_max, got {tau_min} and {tau_max}.")
 
 
@@ -42,7 +51,7 @@ class Constant:
     detach: bool = True
 
     def __post_init__(self) -> None:
-        _positive("temperature", self.value)
+        positive("temperature", self.value)
 
     @property
     def lowest(self) -> float:
@@ -117,7 +126,7 @@ class Exponential(_Profile):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _positive("rate", self.rate)
+        positive("rate", self.rate)
 
     def __call__(self, s: Tensor) -> Tensor:
         return s.abs().mul(-self.rate).exp().mul(-2 * self._half).add(self.tau_max)
@@ -156,7 +165,7 @@ class Shifted(_Profile):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _positive("scale", self.scale)
+        positive("scale", self.scale)
 
     def __call__(self, s: Tensor) -> Tensor:
         wave = torch.cos((s + self.shift) * (math.pi / self.scale)).mul(self._half).add(self.tau_min + self._half)
@@ -176,7 +185,7 @@ class Learnable(nn.Module):
     def __init__(self, initial: float = 0.07, lowest: float = 0.01, highest: float = 100.0) -> None:
         super().__init__()
         _range(lowest, highest)
-        if not lowest <= _positive("initial", initial) <= highest:
+        if not lowest <= positive("initial", initial) <= highest:
             raise ValueError(f"initial must lie in [{lowest}, {highest}], got {initial}.")
         self.log_temperature = nn.Parameter(torch.tensor(math.log(initial)))
         self.limits = (lowest, highest)
@@ -187,8 +196,9 @@ class Learnable(nn.Module):
 
     def value(self) -> Tensor:
         """The temperature in force."""
-        raw = self.log_temperature.exp()
-        return raw + (raw.clamp(*self.limits) - raw).detach()
+        log = self.log_temperature
+        low, high = (math.log(limit) for limit in self.limits)
+        return torch.exp(log + (log.clamp(low, high) - log).detach())
 
     def forward(self, s: Tensor) -> Tensor:
         return self.value().to(s.dtype).expand_as(s)
@@ -213,7 +223,7 @@ class CosineSchedule:
 
     def __post_init__(self) -> None:
         _range(self.tau_min, self.tau_max)
-        _positive("period", self.period)
+        positive("period", self.period)
 
     def at(self, epoch: float) -> float:
         """The temperature of this epoch; starts at tau_max."""
@@ -283,20 +293,20 @@ def scaled(temperature: TemperatureLike, times: float = 1.0) -> engine.Elementwi
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1:
             raise ValueError(f"a temperature tensor must hold one number, got shape {tuple(temperature.shape)}.")
-        value = _positive("temperature", float(temperature.detach()))
+        value = positive("temperature", float(temperature.detach()))
         if not temperature.requires_grad:
             return engine.Linear(times / value)
         scalar = temperature.reshape(())
         return engine.Smooth(lambda s: s * times / scalar.to(s.dtype), (temperature,), bound=abs(times) / value)
     if not callable(temperature):
-        return engine.Linear(times / _positive("temperature", temperature))
+        return engine.Linear(times / positive("temperature", temperature))
     detach = bool(getattr(temperature, "detach", True))
-    lowest = getattr(temperature, "lowest", None)
+    lowest = None if isinstance(temperature, type) else getattr(temperature, "lowest", None)
     bound = math.inf if lowest is None else abs(times) / float(lowest)
-    if lowest is None:
-        _look_at(temperature)
     parameters = tuple(temperature.parameters()) if isinstance(temperature, nn.Module) else ()
     tau: Any = temperature
+    if lowest is None:
+        tau = _on_the_sphere(temperature)
     if detach and not parameters:
         return _Ratio(tau, times, bound)
     if detach:
@@ -304,11 +314,16 @@ def scaled(temperature: TemperatureLike, times: float = 1.0) -> engine.Elementwi
     return engine.Smooth(lambda s: s * times / tau(s), parameters, bound)
 
 
-def _look_at(temperature: Callable[[Tensor], Tensor]) -> None:
-    """A function somebody else wrote: must be positive on [−1, 1] and keep its parameters where we find them."""
+def _on_the_sphere(temperature: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A function somebody else wrote, kept to where similarities can be: rounding takes them beyond ±1.
+
+    It must be positive on [−1, 1], keep the shape of s, and hold its parameters where they can be found.
+    """
+    if isinstance(temperature, type):
+        raise TypeError(f"a temperature is a number or a function of s, got the class {temperature.__name__}.")
     device = next((p.device for p in temperature.parameters()), None) if isinstance(temperature, nn.Module) else None
     grid = torch.linspace(-1, 1, 201, device=device)
-    tau = torch.as_tensor(temperature(grid))
+    tau = torch.as_tensor(temperature(grid.clone()))
     if tau.requires_grad and not isinstance(temperature, nn.Module):
         raise TypeError(
             "a temperature function with learnable parameters must be an nn.Module, so that they can be found."
@@ -319,3 +334,9 @@ def _look_at(temperature: Callable[[Tensor], Tensor]) -> None:
         raise ValueError(
             f"a temperature function must be positive and finite on [-1, 1]; its minimum there is {tau.min():.3g}."
         )
+
+    def bounded(s: Tensor) -> Tensor:
+        limit = 1 - torch.finfo(s.dtype).eps  # just inside, where a root still has a slope
+        return temperature(s.clamp(-limit, limit))
+
+    return bounded

@@ -52,6 +52,8 @@ class Pairs:
     """Which views the queries are."""
     mutual: bool = False
     """The candidates are queries too: each similarity serves its row and its column."""
+    partners: tuple[Tensor, ...] = ()
+    """The positives themselves, (n, d) each, where they are at hand: exact distances need them."""
     only_positives: Mask | None = None
     """Where positives are too many to list (labels): hides everything that is not one."""
     itself: Mask | None = None

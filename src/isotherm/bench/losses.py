@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isotherm import catalogue, nn
 from isotherm.bench import rivals
-from isotherm.bench.measure import best_times, machine, peak_extra_memory
+from isotherm.bench.measure import Bar, best_times, machine, peak_extra_memory
 
 PAIRS = (128, 1024, 4096, 8192)
 WIDTH = 128
@@ -40,16 +40,6 @@ class Row:
     pairs: int
     seconds: float
     extra_bytes: int | None
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A promise, and whether this run kept it."""
-
-    what: str
-    wanted: str
-    measured: str
-    met: bool
 
 
 Note = Callable[[str, str], None]

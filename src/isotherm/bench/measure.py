@@ -7,9 +7,20 @@ import gc
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A promise, and whether this run kept it."""
+
+    what: str
+    wanted: str
+    measured: str
+    met: bool
 
 
 def best_times(

@@ -41,9 +41,7 @@ class Images:
             )
         for name, column in {"labels": self.labels, "ids": self.ids, **self.more_labels}.items():
             if column.shape != (n,) or column.dtype != torch.int64:
-                raise ValueError(
-                    f"{self.name}: {name} must be int64 ({n},), got {column.dtype} {tuple(column.shape)}."
-                )
+                raise ValueError(f"{self.name}: {name} must be int64 ({n},), got {column.dtype} {tuple(column.shape)}.")
         if n and self.classes and not (self.labels.min() >= -1 and self.labels.max() < len(self.classes)):
             raise ValueError(
                 f"{self.name}: labels reach from {int(self.labels.min())} to {int(self.labels.max())}, "

@@ -1,11 +1,12 @@
 """Deals pictures out: shuffled as a pure function of (seed, epoch), sharded exactly, resumed anywhere.
 
-No hidden state. Batch b of epoch e is the same pictures and the same views in every run with the same seed, on any number
-of processes, whether or not the run was interrupted before it.
+No hidden state. Batch b of epoch e is the same pictures and the same views in every run with the same seed, on any
+number of processes, whether or not the run was interrupted before it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -98,10 +99,9 @@ def ahead(make: Callable[[int], Batch], numbers: range, depth: int) -> Iterator[
 
     def put(item: Batch | BaseException | None) -> None:
         while not stop.is_set():
-            try:
-                return ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
+            with contextlib.suppress(queue.Full):
+                ready.put(item, timeout=0.1)
+                return
 
     def work() -> None:
         try:

@@ -45,9 +45,9 @@ def append_bits(view: Tensor, images: Images, places: Tensor) -> Tensor:
 def digits_on_images(images: Images, digits: Images, unique: int, seed: int = 0) -> Images:
     """Digits on images: one of `unique` digit pictures, fixed by the picture's id, pasted at nine places.
 
-    Placed at 0.15, 0.45 and 0.75 of height and width (top left corner), combined by the elementwise maximum, as Chen & Li
-    §3 do on ImageNet; a digit that reaches beyond the border is cut there. 0 unique digits: none is pasted. Label ``digit`` is the class of the digit (−1 where there is none),
-    ``digit_picture`` which of the unique pictures it is.
+    Placed at 0.15, 0.45 and 0.75 of height and width (top left corner), combined by the elementwise maximum, as
+    Chen & Li §3 do on ImageNet; a digit that reaches beyond the border is cut there. 0 unique digits: none is pasted.
+    Label ``digit`` is the class of the digit (−1 where there is none), ``digit_picture`` which of the unique pictures.
     """
     if not 0 <= unique <= len(digits):
         raise ValueError(f"{digits.name} has {len(digits)} pictures; cannot take {unique} unique ones.")

@@ -28,19 +28,23 @@ class Encoder(nn.Module):
 
     def check(self, x: Tensor) -> None:
         """Refuse what is not a float batch of this encoder's kind of pictures."""
-        name, edge = type(self).__name__, self.size
+        name = type(self).__name__
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} takes a tensor of pictures, got {type(x).__name__}.")
-        wanted = f"(N, {self.channels}, {edge or 'H'}, {edge or 'W'})"
-        if x.ndim != 4 or x.shape[1] != self.channels or (edge and tuple(x.shape[2:]) != (edge, edge)):
-            what = "size" if x.ndim == 4 and x.shape[1] == self.channels else "channels"
-            raise ValueError(
-                f"{name} was built for pictures {wanted}, got {tuple(x.shape)}. Build it with their {what}."
-                if x.ndim == 4
-                else f"{name} takes pictures {wanted}, got {tuple(x.shape)}."
-            )
         if not x.is_floating_point():
-            raise TypeError(f"{name} takes floating-point pictures, got {x.dtype}. A recipe of isotherm.views makes them.")
+            raise TypeError(
+                f"{name} takes floating-point pictures, got {x.dtype}. A recipe of isotherm.views makes them."
+            )
+        wrong = None
+        if x.ndim != 4:
+            wrong = "Give a batch of them"
+        elif x.shape[1] != self.channels:
+            wrong = "Build it with their channels"
+        elif self.size is not None and tuple(x.shape[2:]) != (self.size, self.size):
+            wrong = "Build it with their size"
+        if wrong is not None:
+            wanted = f"(N, {self.channels}, {self.size or 'H'}, {self.size or 'W'})"
+            raise ValueError(f"{name} was built for pictures {wanted}, got {tuple(x.shape)}. {wrong}.")
 
 
 def at_least(least: int, **counts: int) -> None:
@@ -52,6 +56,10 @@ def at_least(least: int, **counts: int) -> None:
             raise ValueError(f"{name} must be {least} or more, got {value}.")
 
 
-def suggest(name: str, known: Sequence[str]) -> str:
+def suggest(name: str, known: Sequence[str], listed: Sequence[str] | None = None) -> str:
+    """The end of a sentence about an unknown name: the nearest known one, else all of them, or those to be `listed`."""
     close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; there is: {', '.join(known)}."
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    listed = known if listed is None else listed
+    return f"; there is: {', '.join(listed)}." if listed else "."

@@ -13,7 +13,7 @@ class ConvNet(Encoder):
     """Four 3×3 convolutions with BN and ReLU, each after the first halving the picture, then the mean over positions.
 
     Pictures of any size from 8×8 (the embedded digits) to 32×32 and beyond. 241,184 parameters for three channels.
-    Not from a paper: the size at which a run on CIFAR-10 takes a minute on two cores.
+    From no paper: the default where there is no GPU.
     """
 
     def __init__(self, channels: int = 3, widths: Sequence[int] = (32, 64, 128, 128)) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
@@ -47,14 +45,7 @@ class ViT(Encoder):
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
         self.norm = nn.LayerNorm(width, eps=1e-6)
         self.register_buffer("positions", positions(size // patch, size // patch, width), persistent=False)
-        for m in self.modules():
-            if isinstance(m, nn.Linear):
-                # qkv holds three square matrices: Xavier's bound is that of one of them.
-                bound = math.sqrt(6 / (min(m.out_features, m.out_features if m.out_features != 3 * width else width) + m.in_features))
-                nn.init.uniform_(m.weight, -bound, bound)
-                nn.init.zeros_(m.bias)
-        nn.init.xavier_uniform_(self.patch.weight.flatten(1))
-        nn.init.zeros_(self.patch.bias)
+        start(self.patch)
         nn.init.normal_(self.token, std=1e-6)
         if stop_grad_patch:
             self.patch.requires_grad_(False)
@@ -80,6 +71,9 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
         self.fc1 = nn.Linear(width, 4 * width)
         self.fc2 = nn.Linear(4 * width, width)
+        start(self.qkv, parts=3)
+        for layer in (self.proj, self.fc1, self.fc2):
+            start(layer)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.norm1(x))
@@ -92,6 +86,14 @@ class Block(nn.Module):
         mixed = scaled_dot_product_attention(q, k, v)
         out: Tensor = self.proj(mixed.transpose(1, 2).reshape(n, tokens, width))
         return out
+
+
+def start(layer: nn.Linear | nn.Conv2d, parts: int = 1) -> None:
+    """Xavier's uniform weights and no bias; a layer that is several matrices on top of each other starts each alone."""
+    for part in layer.weight.detach().flatten(1).chunk(parts):
+        nn.init.xavier_uniform_(part)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
 
 
 def positions(rows: int, columns: int, width: int) -> Tensor:

@@ -95,8 +95,8 @@ class Smooth:
 
         def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             slope, *rest = torch.autograd.grad(value, wanted, g, allow_unused=True)
-            if slope is None:
-                slope = torch.zeros_like(s)
+            # what is hidden has g = 0; a slope that is infinite there (a root at s = 1) must not make it NaN
+            slope = torch.zeros_like(s) if slope is None else slope.masked_fill_(g == 0, 0.0)
             found = iter(rest)
             return slope, tuple(next(found) if p.requires_grad else None for p in self.parameters)
 

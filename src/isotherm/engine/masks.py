@@ -89,7 +89,7 @@ class Unlike:
     """Only other entries with the same label count: hides different labels, and the entry itself."""
 
     labels: Same
-    itself: Same
+    itself: Mask
 
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         tile.masked_fill_(self.labels.row_ids[rows, None] != self.labels.col_ids[None, cols], value)

@@ -160,27 +160,30 @@ class _Reduce(torch.autograd.Function):
         size = n + m if plan.mutual else n
         sums = [Sums.start(size, queries, plan.fixed) for _ in plan.reductions]
         scratch = Scratch(queries)
-        thresholds = queries.new_empty(n) if plan.top_k is not None else None
         for tile in plan.tiles(n, m):
             s = _similarities(queries, others, tile, scratch)
-            hides = _hides(plan, tile, s, thresholds, scratch, choose=True)
+            hides = _hides(plan, tile, s, scratch)
             for i, (reduction, total, hide) in enumerate(zip(plan.reductions, sums, hides, strict=True)):
                 own = _own(s, scratch, last=i + 1 == len(sums))
                 reduction.add(total, own, tile.summed, hide, plan.fixed, scratch)
         values = tuple(r.value(total) for r, total in zip(plan.reductions, sums, strict=True))
         masses = [total.log_mass for total in sums]
         ctx.plan = plan
-        ctx.save_for_backward(queries, candidates, thresholds, *masses, *values)
+        ctx.save_for_backward(queries, candidates, *masses, *values)
         return values
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         plan: Plan = ctx.plan
-        queries, candidates, thresholds, *rest = ctx.saved_tensors
+        queries, candidates, *rest = ctx.saved_tensors
         k = len(plan.reductions)
+        # formed on the scale of the largest, where float32 neither overflows nor underflows
+        scale = torch.stack([g.abs().amax() for g in upstream]).amax()
+        scale = scale.where((scale > 0) & torch.isfinite(scale), torch.ones_like(scale))
         gradients = [
-            Gradient(g, mass, value, plan.fixed) for g, mass, value in zip(upstream, rest[:k], rest[k:], strict=True)
+            Gradient(g / scale, mass, value, plan.fixed)
+            for g, mass, value in zip(upstream, rest[:k], rest[k:], strict=True)
         ]
         others = queries if candidates is None else candidates
         want_queries, want_candidates = ctx.needs_input_grad[1:3]
@@ -192,7 +195,7 @@ class _Reduce(torch.autograd.Function):
         with torch.autocast(queries.device.type, enabled=False):
             for tile in plan.tiles(len(queries), len(others)):
                 s = _similarities(queries, others, tile, scratch)
-                hides = _hides(plan, tile, s, thresholds, scratch, choose=False)
+                hides = _hides(plan, tile, s, scratch)
                 ds: Tensor | None = None
                 place = 0
                 for i, (reduction, gradient, hide) in enumerate(zip(plan.reductions, gradients, hides, strict=True)):
@@ -213,7 +216,9 @@ class _Reduce(torch.autograd.Function):
                     dq[tile.rows].addmm_(ds, others[tile.cols])
                 if dc is not None and not tile.on_diagonal:
                     dc[tile.cols].addmm_(ds.T, queries[tile.rows])
-        return (None, dq, None if candidates is None else dc, *dp)
+        for part in {id(d): d for d in (dq, dc) if d is not None}.values():
+            part.mul_(scale)
+        return (None, dq, None if candidates is None else dc, *(None if d is None else d * scale for d in dp))
 
 
 def _similarities(queries: Tensor, others: Tensor, tile: Tile, scratch: Scratch) -> Tensor:
@@ -226,22 +231,17 @@ def _own(s: Tensor, scratch: Scratch, last: bool) -> Tensor:
     return s if last else scratch.take("own", s.shape).copy_(s)
 
 
-def _hides(
-    plan: Plan, tile: Tile, s: Tensor, thresholds: Tensor | None, scratch: Scratch, choose: bool
-) -> Sequence[Hide]:
+def _hides(plan: Plan, tile: Tile, s: Tensor, scratch: Scratch) -> Sequence[Hide]:
     """For each reduction, how to hide what does not count in this tile.
 
-    With thresholds: also everything below the row's k-th largest similarity, which is found here in the
-    forward pass (`choose`) and read in the backward pass.
+    With `top_k`: also everything below the row's k-th largest similarity. Both passes find it themselves, so that the
+    choice fits the similarities at hand to the last bit, whatever the matrix product did this time.
     """
     near: Tensor | None = None
-    if thresholds is not None:
-        assert plan.top_k is not None
+    if plan.top_k is not None:
         near = scratch.take("near", s.shape).copy_(s)
         plan.hidden.hide(near, tile.rows, tile.cols, -math.inf)
-        if choose:
-            thresholds[tile.rows] = kth_largest(near, plan.top_k)
-        near.ge_(thresholds[tile.rows, None])  # 1 where it counts, else 0
+        near.ge_(kth_largest(near, plan.top_k)[:, None])  # 1 where it counts, else 0
 
     def hide_with(mask: Mask) -> Hide:
         def hide(x: Tensor, value: float) -> None:

@@ -11,7 +11,7 @@ from isotherm import world
 from isotherm.engine import LogSumExp, reduce
 from isotherm.losses.loss import Loss
 from isotherm.losses.softmax import surprise
-from isotherm.temperature import scaled
+from isotherm.temperature import number, positive, scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["DCLLoss", "DCLWLoss", "DecoupledNTXentLoss", "HardNegativeLoss"]
@@ -31,7 +31,7 @@ class DecoupledNTXentLoss(Loss):
     def __init__(self, temperature: TemperatureLike = 1.0, weight: float = 0.1, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         scaled(temperature)
-        self.temperature, self.weight = temperature, weight
+        self.temperature, self.weight = temperature, number("weight", weight)
 
     def per_query(self, pairs: Pairs) -> Tensor:
         energy = scaled(self.temperature)
@@ -79,8 +79,7 @@ class DCLWLoss(Loss):
     def __init__(self, temperature: TemperatureLike = 0.1, sigma: float = 0.5, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         scaled(temperature)
-        scaled(sigma)
-        self.temperature, self.sigma = temperature, sigma
+        self.temperature, self.sigma = temperature, positive("sigma", sigma)
 
     def per_query(self, pairs: Pairs) -> Tensor:
         energy = scaled(self.temperature)
@@ -115,9 +114,9 @@ class HardNegativeLoss(Loss):
     ) -> None:
         super().__init__(reduction)
         scaled(temperature)
-        if not (math.isfinite(beta) and beta >= 0):
+        if number("beta", beta) < 0:
             raise ValueError(f"beta must be 0 or more, got {beta}.")
-        if not 0 <= tau_plus < 1:
+        if not 0 <= number("tau_plus", tau_plus) < 1:
             raise ValueError(f"tau_plus is a probability below 1, got {tau_plus}.")
         self.temperature, self.beta, self.tau_plus = temperature, beta, tau_plus
 

@@ -14,7 +14,7 @@ from isotherm import world
 from isotherm.engine import Linear, LogSumExp, reduce
 from isotherm.losses.loss import Loss, no_value_per_query, one_of
 from isotherm.pairing import as_views, in_batch, query_view, unit_views
-from isotherm.temperature import scaled
+from isotherm.temperature import number, positive, scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["AlignUniformLoss", "GeneralizedContrastiveLoss"]
@@ -38,8 +38,7 @@ class AlignUniformLoss(Loss):
     def __init__(self, alpha: float = 2.0, t: float = 2.0, weight: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         no_value_per_query(self, reduction, "its uniformity is the logarithm of a mean over pairs")
-        scaled(alpha), scaled(t)
-        self.alpha, self.t, self.weight = alpha, t, weight
+        self.alpha, self.t, self.weight = positive("alpha", alpha), positive("t", t), number("weight", weight)
 
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
         return query_view(views)
@@ -47,9 +46,11 @@ class AlignUniformLoss(Loss):
     def of(self, blocks: Sequence[Pairs]) -> Tensor:
         terms = []
         for pairs in blocks:
-            distance = 2 - 2 * pairs.positives
+            # from the differences: 2 − 2s loses close positives to rounding
+            distance = torch.stack([(pairs.queries - p).square().sum(1) for p in pairs.partners], 1)
             if self.alpha != 2:
-                distance = distance.clamp_min(1e-12) ** (self.alpha / 2)  # the root has no slope at 0
+                apart = distance > 0  # the root has no slope at 0
+                distance = torch.where(apart, distance.where(apart, 1.0) ** (self.alpha / 2), 0.0)
             (log_sums,) = reduce(pairs, LogSumExp(Linear(2 * self.t)))  # −t d = 2t s − 2t
             everyone = world.gather(log_sums)
             uniformity = everyone.logsumexp(0) - 2 * self.t - math.log(len(everyone) * pairs.negatives)
@@ -68,7 +69,7 @@ class GeneralizedContrastiveLoss(Loss):
     else 1.
 
     - ``lse``: mean over i of :math:`\log \sum_{k \ne i} e^{s_{ik}/\tau}`, z normalised; `include_self` adds k = i, as
-      the authors' notebook does.
+      the authors' notebook does. (`temperature` and `include_self` belong to ``lse`` alone.)
     - ``swd``: sliced Wasserstein distance (Alg. 1) to a ``hypersphere`` (z normalised), ``hypercube`` U(−1, 1) or
       ``normal`` prior: project both on a random orthogonal basis, sort each direction, mean squared difference.
 
@@ -99,7 +100,8 @@ class GeneralizedContrastiveLoss(Loss):
             )
         if distribution == "swd":
             no_value_per_query(self, reduction, "the sliced Wasserstein distance compares whole batches")
-        self.weight, self.temperature, self.scale = weight, temperature, scale
+        self.weight, self.temperature = number("weight", weight), temperature
+        self.scale = None if scale is None else number("scale", scale)
         self.include_self, self.generator = include_self, generator
 
     def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:
@@ -128,7 +130,9 @@ class GeneralizedContrastiveLoss(Loss):
         return 1000.0 if self.prior == "hypersphere" else 1.0
 
     def _sliced(self, views: Sequence[Tensor]) -> Tensor:
-        views = unit_views(views) if self.prior == "hypersphere" else as_views(views)
+        views = as_views(views, at_least=2)
+        if self.prior == "hypersphere":
+            views = unit_views(views)
         everyone = [world.gather(v) for v in views]
         align = torch.stack([(a - b).square().mean() for a, b in combinations(everyone, 2)]).mean()
         return self._gamma * (align + self.weight * self._swd(torch.cat(everyone)))

@@ -9,7 +9,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, get_args
+from typing import Any, ClassVar, ParamSpec, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -44,11 +44,16 @@ class Loss(nn.Module):
     batch: then view 0 holds the queries and the other views their positives.
     """
 
+    takes_labels: ClassVar[bool] = False
+    """Whether the positives are those with the query's label."""
+
     def __new__(cls, *args: Any, **settings: Any) -> Loss:
         known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
         for name in settings:
             if name not in known:
-                raise TypeError(f"{cls.__name__} has no setting '{name}'{suggest(name, known)}")
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(known)}."
+                raise TypeError(f"{cls.__name__} has no setting '{name}'; {hint}")
         return super().__new__(cls)
 
     def __init__(self, reduction: Reduction = "mean") -> None:
@@ -74,8 +79,16 @@ class Loss(nn.Module):
 
     def of(self, blocks: Sequence[Pairs]) -> Tensor:
         """The loss of blocks of pairs, whoever paired them."""
+        if any(pairs.only_positives is not None for pairs in blocks) != self.takes_labels:
+            able = "needs" if self.takes_labels else "cannot use"
+            raise ValueError(f"{type(self).__name__} {able} labelled pairs (isotherm.pairing.labelled).")
         values = average_over_blocks(blocks, [self.per_query(pairs) for pairs in blocks])
         return values if self.reduction == "none" else world.mean(values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__.get("_modules", {}) or name in self.__dict__.get("_parameters", {}):
+            delattr(self, name)  # a number may take the place of a learnable temperature
+        super().__setattr__(name, value)
 
     def extra_repr(self) -> str:
         names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
@@ -102,13 +115,10 @@ def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Te
 def one_of(name: str, value: Choice, allowed: Sequence[Choice]) -> Choice:
     """`value`, if it is one of the allowed words."""
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}{suggest(str(value), allowed)}")
+        close = difflib.get_close_matches(str(value), allowed, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else "."
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}{hint}")
     return value
-
-
-def suggest(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; it has: {', '.join(known)}."
 
 
 def no_value_per_query(loss: Loss, reduction: Reduction, why: str) -> None:

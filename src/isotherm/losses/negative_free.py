@@ -145,7 +145,7 @@ class SimSiamLoss(_NegativeFree):
 
 def _cosine(views: Sequence[Tensor]) -> Tensor:
     """Cosine of view 0 with the others, which are constants; their mean."""
-    prediction, *targets = unit_views([*views[:1], *(t.detach() for t in views[1:] if isinstance(t, Tensor))])
+    prediction, *targets = unit_views([*views[:1], *(t.detach() if isinstance(t, Tensor) else t for t in views[1:])])
     return torch.stack([(prediction * t).sum(1) for t in targets]).mean(0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from isotherm.engine import Expectation, Linear, Total, reduce
 from isotherm.losses.loss import Loss
 from isotherm.losses.softmax import contrastive
-from isotherm.temperature import scaled
+from isotherm.temperature import number, scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["HardContrastiveLoss", "HardSimpleLoss", "SimpleContrastiveLoss", "TripletLimitLoss"]
@@ -26,14 +27,14 @@ class SimpleContrastiveLoss(Loss):
         \mathcal{L}_i = -s_{ip} + \lambda \sum_{k \in N(i)} s_{ik}
 
     Wang & Liu 2021 (arXiv:2012.09740), eq. 3; `weight` is λ, 1 / (number of negatives) by default, which makes it
-    the limit of τ · NT-Xent for τ → ∞ (eq. 7), up to a constant.
+    the limit of τ · NT-Xent for τ → ∞ (eq. 7), up to a constant and a factor.
 
     Fixed points: 0 when all similarities are equal (default λ).
     """
 
     def __init__(self, weight: float | None = None, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
-        self.weight = weight
+        self.weight = None if weight is None else number("weight", weight)
 
     def per_query(self, pairs: Pairs) -> Tensor:
         weight = 1 / pairs.negatives if self.weight is None else self.weight
@@ -91,7 +92,8 @@ class HardSimpleLoss(Loss):
     ) -> None:
         super().__init__(reduction)
         check_nearest(alpha, top_k)
-        self.alpha, self.top_k, self.weight = alpha, top_k, weight
+        self.alpha, self.top_k = alpha, top_k
+        self.weight = None if weight is None else number("weight", weight)
 
     def per_query(self, pairs: Pairs) -> Tensor:
         k = nearest(pairs, self.alpha, self.top_k)
@@ -108,7 +110,8 @@ class TripletLimitLoss(Loss):
     .. math::
         \mathcal{L}_i = \max\left(\max_{k \in N(i)} s_{ik} - s_{ip},\; 0\right)
 
-    Wang & Liu 2021 (arXiv:2012.09740), eq. 6, without the factor 1/τ: the limit of τ · NT-Xent for τ → 0⁺.
+    Wang & Liu 2021 (arXiv:2012.09740), eq. 6, without the factor 1/τ: the limit of τ · NT-Xent for τ → 0⁺
+    (two views; with more, NT-Xent's other positives are rivals too).
 
     Fixed points: 0 when all similarities are equal, and whenever the positive is nearest.
     """
@@ -122,9 +125,9 @@ class TripletLimitLoss(Loss):
 
 
 def check_nearest(alpha: float, top_k: int | None) -> None:
-    if not 0 < alpha <= 1:
+    if not 0 < number("alpha", alpha) <= 1:
         raise ValueError(f"alpha is the fraction of negatives that count, in (0, 1]; got {alpha}.")
-    if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
+    if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, numbers.Integral) or top_k < 1):
         raise ValueError(f"top_k is a number of negatives, 1 or more; got {top_k!r}.")
 
 
@@ -134,4 +137,4 @@ def nearest(pairs: Pairs, alpha: float, top_k: int | None) -> int | None:
         top_k = math.ceil(alpha * pairs.negatives - 1e-9)  # 0.1 · 30 is 3, not 3.0000000000000004
     if top_k > pairs.negatives:
         raise ValueError(f"top_k={top_k} asks for more than the {pairs.negatives} negatives each query has.")
-    return None if top_k == pairs.negatives else max(top_k, 1)
+    return None if top_k == pairs.negatives else max(int(top_k), 1)

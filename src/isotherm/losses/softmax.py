@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 import torch
@@ -13,7 +13,7 @@ from isotherm import world
 from isotherm.engine import LogSumExp, Total, reduce
 from isotherm.losses.loss import Loss, full_precision, one_of, uncompiled
 from isotherm.pairing import cross_view, labelled
-from isotherm.temperature import scaled
+from isotherm.temperature import number, positive, scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["CMCLoss", "DySTreSSLoss", "InfoNCELoss", "MACLLoss", "NTXentLoss", "SupConLoss"]
@@ -21,23 +21,25 @@ __all__ = ["CMCLoss", "DySTreSSLoss", "InfoNCELoss", "MACLLoss", "NTXentLoss", "
 Profile = Literal["cosine", "linear", "exponential", "monotone", "shifted"]
 
 
-def surprise(positives: Tensor, negatives: Tensor) -> Tensor:
-    """−log of the softmax probability of each positive energy, all candidates in the denominator: (n, p).
+def gap(positives: Tensor, negatives: Tensor) -> Tensor:
+    """By how much a positive's rivals outweigh it: the log-sum-exp of all other candidates less its energy, (n, p).
 
-    `positives` are the energies (n, p); `negatives` the log-sum-exp of the others, (n,) or (n, p).
+    `positives` are the energies (n, p); `negatives` the log-sum-exp of the negatives, (n,) or (n, p).
     """
-    n, p = positives.shape
     if negatives.ndim == 1:
-        negatives = negatives[:, None].expand(n, p)
-    if p == 1:
-        return torch.logaddexp(negatives - positives, positives.new_zeros(()))
-    others = (
-        positives[:, None, :]
-        .expand(n, p, p)
-        .masked_fill(torch.eye(p, dtype=torch.bool, device=positives.device), -torch.inf)
-    )
-    rivals = torch.cat([others, negatives[:, :, None]], 2).logsumexp(2)
-    return torch.logaddexp(rivals - positives, torch.zeros_like(rivals))
+        negatives = negatives[:, None]
+    if positives.shape[1] == 1:
+        return negatives - positives
+    # the other positives: those before and those after
+    nobody = positives.new_full((len(positives), 1), -torch.inf)
+    before = torch.cat([nobody, positives.logcumsumexp(1)[:, :-1]], 1)
+    after = torch.cat([positives.flip(1).logcumsumexp(1).flip(1)[:, 1:], nobody], 1)
+    return torch.logaddexp(torch.logaddexp(before, after), negatives) - positives
+
+
+def surprise(positives: Tensor, negatives: Tensor) -> Tensor:
+    """−log of the softmax probability of each positive, all candidates in the denominator: log(1 + e^gap), (n, p)."""
+    return torch.logaddexp(gap(positives, negatives), positives.new_zeros(()))
 
 
 def contrastive(pairs: Pairs, temperature: TemperatureLike, top_k: int | None = None) -> Tensor:
@@ -148,21 +150,26 @@ class DySTreSSLoss(Loss):
         super().__init__(reduction)
         self.tau_min, self.tau_max, self.detach = tau_min, tau_max, detach
         self.profile = one_of("profile", profile, get_args(Profile))
-        self.shift, self.scale = shift, scale
+        self.shift, self.scale = number("shift", shift), positive("scale", scale)
         moved = shift != 0 or scale != 1
         if moved and profile not in ("cosine", "shifted"):
             raise ValueError(f"shift and scale move the cosine profile only, not {profile!r}.")
         if scale != 1 and shift == 0 and profile == "cosine":
             raise ValueError('scale needs a shift to go with it (Alg. 2); for Alg. 2 at shift 0 say profile="shifted".')
-        if moved or profile == "shifted":
-            self.temperature: TemperatureLike = temperatures.Shifted(tau_min, tau_max, shift, scale, detach)
-        else:
-            self.temperature = {
-                "cosine": temperatures.Cosine,
-                "linear": temperatures.Linear,
-                "exponential": temperatures.Exponential,
-                "monotone": temperatures.Monotone,
-            }[profile](tau_min, tau_max, detach=detach)
+        scaled(self.temperature)
+
+    @property
+    def temperature(self) -> TemperatureLike:
+        """The temperature these settings describe."""
+        if self.shift != 0 or self.profile == "shifted":
+            return temperatures.Shifted(self.tau_min, self.tau_max, self.shift, self.scale, self.detach)
+        shapes: dict[str, Callable[..., Callable[[Tensor], Tensor]]] = {
+            "cosine": temperatures.Cosine,
+            "linear": temperatures.Linear,
+            "exponential": temperatures.Exponential,
+            "monotone": temperatures.Monotone,
+        }
+        return shapes[self.profile](self.tau_min, self.tau_max, detach=self.detach)
 
     def per_query(self, pairs: Pairs) -> Tensor:
         return contrastive(pairs, self.temperature)
@@ -179,7 +186,7 @@ class MACLLoss(Loss):
     :math:`P_i` is the softmax probability of the positive at temperature τ, A the batch's alignment, `threshold` A₀.
 
     Fixed points: (1 + 1/m) log(1 + m) when all similarities are equal, m the number of negatives.
-    Differs from the paper: 1 − P is computed as −expm1(log P), so P → 1 gives 1 and not 0/0.
+    Differs from the paper: computed so that P → 1 gives 1, with its gradient, and not 0/0.
     """
 
     def __init__(
@@ -191,16 +198,19 @@ class MACLLoss(Loss):
     ) -> None:
         super().__init__(reduction)
         scaled(temperature)
-        self.temperature, self.alpha, self.threshold = temperature, alpha, threshold
+        self.temperature = temperature
+        self.alpha, self.threshold = positive("alpha", alpha), number("threshold", threshold)
 
     def per_query(self, pairs: Pairs) -> Tensor:
         alignment = world.mean(pairs.positives.detach().mean(1)).item()
         factor = temperatures.AlignmentAware(self.alpha, self.threshold).factor(alignment)
         energy = scaled(self.temperature, times=1 / factor)
         (negatives,) = reduce(pairs, LogSumExp(energy))
-        value = surprise(energy(pairs.positives), negatives)
-        missing = -torch.expm1(-value.detach())  # 1 − P
-        return (value / missing.clamp_min(torch.finfo(value.dtype).tiny)).mean(1)
+        behind = gap(energy(pairs.positives), negatives)
+        x = torch.logaddexp(behind, behind.new_zeros(())).detach()  # −log P
+        value = torch.where(x < 1e-4, 1 + x / 2, x / -torch.expm1(-x))  # x/(1 − P)
+        # d(−log P) = (1 − P) d(gap), so the weighted gradient is that of the gap itself, also where 1 − P underflows
+        return (behind + (value - behind).detach()).mean(1)
 
 
 class SupConLoss(Loss):
@@ -220,16 +230,16 @@ class SupConLoss(Loss):
         scaled(temperature)
         self.temperature = temperature
 
+    takes_labels = True
+
     @uncompiled
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:  # type: ignore[override]
         with full_precision([embeddings]):
             return self.of(labelled(embeddings, labels))
 
     def per_query(self, pairs: Pairs) -> Tensor:
-        if pairs.positive_counts is None:
-            raise ValueError("SupConLoss needs labelled pairs (isotherm.pairing.labelled).")
         energy = scaled(self.temperature)
         everything, attraction = reduce(
             pairs, LogSumExp(energy, where=pairs.itself), Total(energy, where=pairs.only_positives)
         )
-        return everything - attraction / pairs.positive_counts
+        return everything - attraction / pairs.positive_counts  # type: ignore[operator]  # `of` saw to it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -13,6 +12,7 @@ from isotherm import world
 from isotherm.engine import Expectation, Gaussian, Linear, Total, reduce
 from isotherm.losses.loss import Loss, no_value_per_query, one_of
 from isotherm.pairing import query_view
+from isotherm.temperature import number
 from isotherm.types import Pairs, Reduction
 
 __all__ = ["CACRLoss", "UAURLoss"]
@@ -55,14 +55,12 @@ class CACRLoss(Loss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(reduction)
-        for name, t in (("t_pos", t_pos), ("t_neg", t_neg)):
-            if not math.isfinite(t):
-                raise ValueError(f"{name} must be a finite number, got {t}.")
-        self.t_pos, self.t_neg = t_pos, t_neg
+        self.t_pos, self.t_neg = number("t_pos", t_pos), number("t_neg", t_neg)
         self.cost = one_of("cost", cost, get_args(Cost))
         self.attraction = one_of("attraction", attraction, get_args(Weights))
         self.repulsion = one_of("repulsion", repulsion, get_args(Weights))
-        self.detach_weights, self.margin = detach_weights, margin
+        self.detach_weights = detach_weights
+        self.margin = None if margin is None else number("margin", margin)
         if cost == "rbf":
             no_value_per_query(self, reduction, "the rbf repulsion is the logarithm of a mean over queries")
             if margin is not None:

@@ -1,8 +1,9 @@
 """The papers' augmentations as batched tensor operations, each picture with its own parameters.
 
-Pictures are float (N, C, H, W) in [0, 1]. Each operation is a plain function of the pictures and per-picture parameters;
-drawing the parameters is `recipes`' business. Cropping, resizing, flipping and blurring are *separable*: two batched
-matrix products with per-picture weights, exact where an interpolated sampling grid would alias, and faster.
+Pictures are float (N, C, H, W) in [0, 1]. Each operation is a plain function of the pictures and per-picture
+parameters, and may overwrite the pictures it is given; drawing the parameters is `recipes`' business. Cropping,
+resizing, flipping and blurring are *separable*: two batched matrix products with per-picture weights, exact where an
+interpolated sampling grid would alias, and faster.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ GRAY = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL and torchvision
 def crop_boxes(u: Tensor, height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]) -> Tensor:
     """Boxes (N, 4) of top, left, height, width for random resized crops, from four uniform numbers a picture.
 
-    The area is a uniform fraction of the picture's in `scale`, the aspect ratio log-uniform in `ratio`, the place uniform
-    among whole pixels. A box that would leave the picture is shortened on that side (torchvision draws again, up to ten
-    times, and then takes the centre: for ratios near 1 this is rare, and a pure function of four numbers needs neither).
+    The area is a uniform fraction of the picture's in `scale`, the aspect ratio log-uniform in `ratio`, the place
+    uniform among whole pixels. A box that would leave the picture is shortened on that side (torchvision draws again,
+    up to ten times, and then takes the centre: rare for ratios near 1, and no function of four numbers).
     """
     area = height * width * (scale[0] + (scale[1] - scale[0]) * u[:, 0])
     low, high = math.log(ratio[0]), math.log(ratio[1])
@@ -33,51 +34,59 @@ def crop_boxes(u: Tensor, height: int, width: int, scale: tuple[float, float], r
     return torch.stack([top, left, h, w], 1)
 
 
-def resample_weights(start: Tensor, length: Tensor, source: int, target: int) -> Tensor:
+def resample_weights(start: Tensor, length: Tensor, source: int, target: int, flip: Tensor | None = None) -> Tensor:
     """(N, target, source) weights that cut [start, start + length) out of a line and resize it to `target` pixels.
 
     Triangle filter, widened when shrinking (antialiasing), truncated at the cut and normalised: what PIL and
-    ``interpolate(mode="bilinear", antialias=True)`` do after a crop.
+    ``interpolate(mode="bilinear", antialias=True)`` do after a crop. Mirrored where `flip` is set.
     """
     step = (length / target)[:, None]
-    centre = start[:, None] + (torch.arange(target, device=start.device) + 0.5) * step
-    pixel = torch.arange(source, device=start.device)
-    distance = (pixel + 0.5 - centre[:, :, None]).abs() / step.clamp_min(1)[:, :, None]
-    inside = (pixel >= start[:, None]) & (pixel < (start + length)[:, None])
-    weights = (1 - distance).clamp_min(0) * inside[:, None, :]
-    return weights / weights.sum(2, keepdim=True)
+    place = torch.arange(target, device=start.device) + 0.5
+    if flip is not None:
+        place = torch.where(flip[:, None], target - place, place)
+    centre = start[:, None] + place * step
+    pixel = torch.arange(source, device=start.device) + 0.5
+    inside = (pixel > start[:, None]) & (pixel < (start + length)[:, None])
+    weights = (pixel - centre[:, :, None]).abs_().div_(-step.clamp_min(1)[:, :, None]).add_(1).clamp_min_(0)
+    weights.mul_(inside[:, None, :])
+    return weights.div_(weights.sum(2, keepdim=True))
 
 
 def resized_crop(x: Tensor, boxes: Tensor, size: tuple[int, int], flip: Tensor) -> Tensor:
     """Each picture's box, resized, mirrored where `flip` is set."""
     top, left, h, w = boxes.to(x.dtype).unbind(1)
     rows = resample_weights(top, h, x.shape[2], size[0])
-    cols = resample_weights(left, w, x.shape[3], size[1])
-    cols = torch.where(flip[:, None, None], cols.flip(1), cols)
+    cols = resample_weights(left, w, x.shape[3], size[1], flip)
     return separable(x, rows, cols)
 
 
 def separable(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
     """Two linear maps a picture: rows (N, H', H) down the columns, cols (N, W', W) along the rows."""
     n, c, h, w = x.shape
-    across = torch.bmm(x.reshape(n, c * h, w), cols.transpose(1, 2)).reshape(n, c, h, cols.shape[1])
-    return torch.matmul(rows[:, None], across)
+    across = torch.bmm(x.reshape(n, c * h, w), cols.transpose(1, 2)).reshape(n * c, h, cols.shape[1])
+    down = rows[:, None].expand(n, c, *rows.shape[1:]).reshape(n * c, *rows.shape[1:])
+    return torch.bmm(down, across).reshape(n, c, rows.shape[1], cols.shape[1])
 
 
 def brightness(x: Tensor, factor: Tensor) -> Tensor:
     """factor · x."""
-    return (x * _each(factor)).clamp_(0, 1)
+    return x.mul_(_each(factor)).clamp_(0, 1)
 
 
 def contrast(x: Tensor, factor: Tensor) -> Tensor:
     """Away from or towards the picture's mean gray."""
+    factor = _each(factor)
     mean = grayscale(x).mean((1, 2, 3), keepdim=True)
-    return torch.lerp(mean, x, _each(factor)).clamp_(0, 1)
+    return x.mul_(factor).add_(mean * (1 - factor)).clamp_(0, 1)
 
 
 def saturation(x: Tensor, factor: Tensor) -> Tensor:
     """Away from or towards each pixel's own gray."""
-    return torch.lerp(grayscale(x), x, _each(factor)).clamp_(0, 1) if x.shape[1] == 3 else x
+    if x.shape[1] != 3:
+        return x
+    factor = _each(factor)
+    gray = grayscale(x).mul_(1 - factor)
+    return x.mul_(factor).add_(gray).clamp_(0, 1)
 
 
 def hue(x: Tensor, turn: Tensor) -> Tensor:
@@ -85,17 +94,23 @@ def hue(x: Tensor, turn: Tensor) -> Tensor:
     if x.shape[1] != 3:
         return x
     r, g, b = x.unbind(1)
-    high, low = x.amax(1), x.amin(1)
-    chroma = high - low
-    safe = chroma.clamp_min(1e-12)
-    # the position on the colour circle, in sixths: which channel leads, and by how much the other two differ
-    h = torch.where(high == r, (g - b) / safe, torch.where(high == g, 2 + (b - r) / safe, 4 + (r - g) / safe))
-    h = h + 6 * turn[:, None, None]
-    channels = []
-    for offset in (5, 3, 1):
-        k = torch.remainder(h + offset, 6)
-        channels.append(high - chroma * torch.minimum(k, 4 - k).clamp_(0, 1))
-    return torch.stack(channels, 1)
+    # Sort the channels and remember in `turns` which sixth of the colour circle they were in. Comparisons are kept as
+    # 0 and 1 in floating point: `where` is several times slower.
+    turns = g.clone().lt_(b).mul_(-6)
+    second, low = torch.maximum(g, b), torch.minimum(g, b)
+    swapped = r.clone().lt_(second)
+    high, middle = torch.maximum(r, second), torch.minimum(r, second)
+    turns.addcmul_(swapped, turns, value=-2).sub_(swapped, alpha=2)
+    chroma = high - torch.minimum(middle, low)
+    h = middle.sub_(low).div_(chroma.clamp_min(1e-12)).add_(turns).abs_()
+    h.add_(6 * turn[:, None, None])
+    h.sub_((h / 6).floor_().mul_(6))  # in sixths of the circle, 0 ≤ h < 6
+    # how much of the chroma each channel lacks at h: a trapezoid wave
+    for channel, (centre, sign) in enumerate(((3.0, -1), (2.0, 1), (4.0, 1))):
+        lack = (h - centre).abs_()
+        lack = lack.sub_(1) if sign > 0 else lack.neg_().add_(2)
+        torch.addcmul(high, chroma, lack.clamp_(0, 1), value=-1, out=x[:, channel])
+    return x
 
 
 def grayscale(x: Tensor) -> Tensor:
@@ -103,12 +118,15 @@ def grayscale(x: Tensor) -> Tensor:
     if x.shape[1] != 3:
         return x.mean(1, keepdim=True)
     r, g, b = x.split(1, 1)
-    return GRAY[0] * r + GRAY[1] * g + GRAY[2] * b
+    gray: Tensor = (r * GRAY[0]).add_(g, alpha=GRAY[1]).add_(b, alpha=GRAY[2])
+    return gray
 
 
 def to_gray(x: Tensor, where: Tensor) -> Tensor:
     """Gray in all channels, where asked."""
-    return torch.where(_each(where), grayscale(x), x)
+    chosen = torch.nonzero(where)[:, 0]
+    gray = grayscale(x[chosen])
+    return x.index_copy_(0, chosen, gray.expand(-1, x.shape[1], -1, -1))
 
 
 def blur_weights(sigma: Tensor, length: int, radius: int) -> Tensor:
@@ -132,7 +150,9 @@ def gaussian_blur(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
 
 def solarize(x: Tensor, where: Tensor, threshold: float = 0.5) -> Tensor:
     """Invert what is at least as bright as the threshold, where asked."""
-    return torch.where(_each(where) & (x >= threshold), 1 - x, x)
+    chosen = torch.nonzero(where)[:, 0]
+    part = x[chosen]
+    return x.index_copy_(0, chosen, torch.where(part >= threshold, 1 - part, part))
 
 
 def affine(x: Tensor, angle: Tensor, shift: Tensor, zoom: Tensor, size: tuple[int, int]) -> Tensor:

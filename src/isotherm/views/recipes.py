@@ -1,8 +1,8 @@
 """The papers' augmentation recipes by name: how the views of a picture are drawn.
 
-``recipe("simclr-cifar", views=3)(pixels, ids, seed=0, epoch=4)`` gives three float views of uint8 pictures. Every picture's
-parameters come from (seed, epoch, view, id) alone (`chance`), each from its own draw, so that switching one operation off
-leaves the others as they were.
+``recipe("simclr-cifar", views=3)(pixels, ids, seed=0, epoch=4)`` gives three float views of uint8 pictures. Every
+picture's parameters come from (seed, epoch, view, id) alone (`chance`), each from its own draw, so that switching one
+operation off leaves the others as they were.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class View:
     """Largest relative change of size."""
 
     def draw(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
-        """This view of pictures in [0, 1], from (N, DRAWS) uniform numbers."""
+        """This view of pictures in [0, 1], which may be overwritten, from (N, DRAWS) uniform numbers."""
         size = (self.size or x.shape[2], self.size or x.shape[3])
         if self.scale is not None or self.flip or size != tuple(x.shape[2:]):
             flip = u[:, 4] < self.flip
@@ -70,7 +70,7 @@ class View:
             chosen = torch.nonzero(u[:, 11] < self.blur)[:, 0]
             sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[chosen, 12]
             blurred = do.gaussian_blur(x[chosen], sigma, radius=max(1, round(0.05 * size[0])))
-            x = x.index_copy(0, chosen, blurred)
+            x = x.index_copy_(0, chosen, blurred)
         if self.solarize:
             x = do.solarize(x, u[:, 13] < self.solarize)
         return x
@@ -114,19 +114,19 @@ class Recipe:
             )
         if ids.shape != (len(pixels),):
             raise ValueError(f"{self.name} needs one id a picture, shape ({len(pixels)},); got {tuple(ids.shape)}.")
-        x = pixels.to(torch.float32).div_(255)
         made = []
         for number, view in enumerate(self.views):
             u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
             order = permutation(4, seed=seed, epoch=epoch, view=number)
-            made.append(self.normalised(view.draw(x, u, order)))
+            parts = zip(_cacheable(pixels), _cacheable(u, like=pixels), strict=True)
+            made.append(torch.cat([self.normalised(view.draw(_unit_range(p), n, order)) for p, n in parts]))
         return made
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The pictures themselves, resized if need be and normalised: what a probe sees."""
         view = View(size=size, scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0)
-        x = pixels.to(torch.float32).div_(255)
-        return self.normalised(view.draw(x, x.new_zeros(len(x), DRAWS), ()))
+        none = torch.zeros(len(pixels), DRAWS, device=pixels.device)
+        return self.normalised(view.draw(_unit_range(pixels), none, ()))
 
     def normalised(self, x: Tensor) -> Tensor:
         if not self.mean:
@@ -134,7 +134,24 @@ class Recipe:
         if len(self.mean) not in (1, x.shape[1]):
             raise ValueError(f"{self.name} normalises {len(self.mean)} channels, the pictures have {x.shape[1]}.")
         mean, std = (torch.tensor(v, device=x.device)[:, None, None] for v in (self.mean, self.std))
-        return (x - mean).div_(std)
+        return x.sub_(mean).div_(std)
+
+
+def _unit_range(pixels: Tensor) -> Tensor:
+    return pixels.to(torch.float32).div_(255)
+
+
+CACHED = 1 << 18
+"""Numbers of a picture batch that stay in a processor's cache through a chain of operations (1 MB)."""
+
+
+def _cacheable(rows: Tensor, like: Tensor | None = None) -> Sequence[Tensor]:
+    """On a processor, parts small enough to stay in its cache; elsewhere the whole."""
+    of = rows if like is None else like
+    if rows.device.type != "cpu":
+        return (rows,)
+    parts: tuple[Tensor, ...] = rows.split(max(1, CACHED * len(of) // max(1, of.numel())))
+    return parts
 
 
 _SIMCLR = View(scale=(0.08, 1.0), jitter=(0.8, 0.8, 0.8, 0.2), blur=0.5)

@@ -1,0 +1,1 @@
+"""One file a format; each reads one split of a folder into `Images`."""

@@ -1,0 +1,103 @@
+"""Pictures in numpy's own files: .npy, memory-mapped, or .npz."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from isotherm.data.images import Images
+from isotherm.data.sources.reading import Array, as_many, damaged, in_range, pictures
+
+Layout = Literal["NHW", "NHWC", "NCHW"]
+
+
+def read(path: Path, split: str = "train", labels: Path | str | None = None, layout: Layout | None = None) -> Images:
+    """uint8 pictures, NHW, NHWC or NCHW, and labels if there are any (else −1).
+
+    `path` is one of
+      a .npz with `images` and `labels`; or with `train_images` and `train_labels`, or `x_train` and `y_train`, a split;
+      a .npy, its labels in another one: `labels`, else `NAME_labels.npy` beside it where there is one;
+      a folder with one such file a split.
+    Ids are places in the file.
+    """
+    if layout is not None and layout not in get_args(Layout):
+        raise ValueError(f"layout must be one of {', '.join(get_args(Layout))}; got {layout!r}.")
+    whole = path.is_file()
+    if path.is_dir():
+        found = [p for p in (path / f"{split}.npz", path / f"{split}.npy") if p.is_file()]
+        if not found:
+            raise FileNotFoundError(f"{path} holds no {split}.npz or {split}.npy")
+        path = found[0]
+    elif not whole:
+        raise FileNotFoundError(f"there is no file or folder {path}")
+    if path.suffix not in {".npy", ".npz"}:
+        raise ValueError(f"arrays are read from .npy and .npz files, got {path.name}.")
+    if path.suffix == ".npy":
+        if whole and split != "train":
+            raise ValueError(f"{path} is one array: it has no split '{split}', all of it is 'train'.")
+        beside = Path(labels) if labels is not None else path.with_name(f"{path.stem}_labels.npy")
+        given = _load(beside) if labels is not None or beside.is_file() else None
+        x, where = _load(path), beside
+    else:
+        x, given = _from_npz(path, split, whole)
+        where = path
+        if labels is not None:
+            given, where = _load(Path(labels)), Path(labels)
+    pixels = _channels_first(x, path, layout)
+    y = np.full(len(pixels), -1) if given is None else as_many(_whole_numbers(given, where), pixels, where)
+    if len(y):
+        in_range(y, int(y.max()) + 1, where, unknown=True)
+    return pictures(path.stem, pixels, y, 0, [str(c) for c in range(int(y.max(initial=-1)) + 1)])
+
+
+def _load(path: Path) -> Array:
+    try:
+        # Mode "c" is private and writable in memory only: torch warns about arrays that cannot be written.
+        loaded = np.load(path, mmap_mode="c", allow_pickle=False)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path}") from None
+    except (ValueError, EOFError, OSError) as error:
+        raise damaged(path, error) from error
+    if not isinstance(loaded, np.ndarray):
+        raise damaged(path, "it holds several arrays, one was wanted")
+    return loaded
+
+
+def _from_npz(path: Path, split: str, whole: bool) -> tuple[Array, Array | None]:
+    names = [(f"{split}_images", f"{split}_labels"), (f"x_{split}", f"y_{split}")]
+    if not whole or split == "train":
+        names += [("images", "labels"), ("x", "y")]
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
+            for x, y in names:
+                if x in file:
+                    return file[x], file.get(y)
+            there = ", ".join(file.files)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise damaged(path, error) from error
+    raise ValueError(f"{path} has no '{split}' pictures: wanted {' or '.join(x for x, _ in names)}; it has: {there}.")
+
+
+def _channels_first(x: Array, path: Path, layout: Layout | None) -> Array:
+    if x.dtype != np.uint8 or x.ndim not in {3, 4}:
+        raise ValueError(f"{path}: pictures must be uint8 with 3 or 4 dimensions, got {x.dtype} {x.shape}.")
+    if layout is None and x.ndim == 3:
+        layout = "NHW"
+    if layout is None:
+        first, last = x.shape[1] in {1, 3}, x.shape[3] in {1, 3}
+        if first == last:
+            raise ValueError(f'{path}: {x.shape} may be NCHW or NHWC; say which: layout="NCHW" or layout="NHWC".')
+        layout = "NCHW" if first else "NHWC"
+    if x.ndim != len(layout):
+        raise ValueError(f"{path}: layout {layout} needs {len(layout)} dimensions, the array is {x.shape}.")
+    return x[:, None] if layout == "NHW" else x if layout == "NCHW" else x.transpose(0, 3, 1, 2)
+
+
+def _whole_numbers(labels: Array, path: Path) -> Array:
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"{path}: labels must be whole numbers, got {labels.dtype}.")
+    return np.asarray(labels).reshape(-1).astype(np.int64)

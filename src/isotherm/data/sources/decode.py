@@ -1,0 +1,125 @@
+"""Compressed pictures into rows of one array, by threads; what had to be changed is counted."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from isotherm.data.sources.reading import Array, count
+
+Source = bytes | Path | None
+
+
+@dataclass
+class Tally:
+    """What happened to the pictures decoded so far."""
+
+    converted: int = 0
+    """had another mode: grey, palette, CMYK, …"""
+    resized: int = 0
+    """had another size"""
+    failed: list[tuple[int, str]] = field(default_factory=list)
+    """row, and what was wrong with it"""
+
+    def add(self, other: Tally) -> None:
+        self.converted += other.converted
+        self.resized += other.resized
+        self.failed += other.failed
+
+    def notes(self, mode: str) -> list[str]:
+        """The counts as sentences, for `Images.notes`."""
+        notes = []
+        if self.converted:
+            notes.append(f"{count(self.converted, 'picture')} had another mode than {mode}: converted")
+        if self.resized:
+            notes.append(f"{count(self.resized, 'picture')} had another size: resized")
+        return notes
+
+
+def pool() -> ThreadPoolExecutor:
+    """Threads, as many as cores: the decoders let go of the interpreter while they work."""
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+
+
+def fill(out: Array, first: int, sources: Sequence[Source], resize: bool, threads: ThreadPoolExecutor) -> Tally:
+    """Decode `sources` into out[first], out[first + 1], …, which has room for (N, C, H, W).
+
+    With `resize`, the middle square of a picture of another size is brought to H×W; without, such a picture failed.
+    """
+
+    def some(start: int) -> Tally:
+        tally = Tally()
+        for place, source in enumerate(sources[start : start + step], start):
+            _one(out[first + place], source, resize, tally, first + place)
+        return tally
+
+    step, total = 64, Tally()
+    for part in threads.map(some, range(0, len(sources), step)):
+        total.add(part)
+    return total
+
+
+def size_of(source: Source) -> tuple[int, int]:
+    """Height and width of a picture, from its head."""
+    try:
+        with _open(source) as image:
+            return image.height, image.width
+    except Exception as error:  # Pillow's readers raise nearly anything on a broken picture
+        raise ValueError(_undecodable(error)) from error
+
+
+def _one(row: Array, source: Source, resize: bool, tally: Tally, place: int) -> None:
+    channels, height, width = row.shape
+    mode = {1: "L", 3: "RGB"}[channels]
+    try:
+        with _open(source) as image:
+            size = (image.width, image.height)
+            if size != (width, height) and not resize:
+                tally.failed.append(
+                    (place, f"is {size[1]}×{size[0]}, the first is {height}×{width}; say size=N to bring all to N×N")
+                )
+                return
+            tally.converted += image.mode != mode
+            if size != (width, height):
+                tally.resized += 1
+                image.draft(None, (2 * width, 2 * height))  # a JPEG many times too large is decoded smaller at once
+            picture = _in_mode(image, mode)
+            if size != (width, height):
+                side = min(picture.size)
+                left, top = (picture.width - side) / 2, (picture.height - side) / 2
+                box = (left, top, left + side, top + side)
+                picture = picture.resize((width, height), Image.Resampling.BICUBIC, box=box)
+            pixels = np.asarray(picture)
+    except Exception as error:  # Pillow's readers raise nearly anything on a broken picture
+        tally.failed.append((place, _undecodable(error)))
+        return
+    row[:] = pixels.transpose(2, 0, 1) if channels == 3 else pixels
+
+
+def _open(source: Source) -> Image.Image:
+    if source is None:
+        raise ValueError("there are no bytes")
+    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source)
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    if image.mode == mode:
+        return image
+    if image.mode.startswith("I"):  # 16 bits a pixel: Pillow would clip them, not scale them
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert(mode)
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert(mode)
+
+
+def _undecodable(error: Exception) -> str:
+    return (
+        f"is not a picture that can be decoded ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+    )

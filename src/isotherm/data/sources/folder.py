@@ -1,0 +1,160 @@
+"""Pictures in folders, the ImageNet way: SPLIT/CLASS/*.jpg. Decoded and resized once, then memory-mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from isotherm.data import where
+from isotherm.data.images import Images
+from isotherm.data.sources.decode import Tally, fill, pool
+from isotherm.data.sources.reading import Array, count, pictures, stable_id
+
+PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+SPLITS_OF_ONE_MEANING = {"val": "validation", "validation": "val"}
+
+
+def read(
+    path: Path,
+    split: str = "train",
+    size: int = 224,
+    bad: Literal["skip", "error"] = "skip",
+    classes: Sequence[str] | None = None,
+    name: str | None = None,
+    cache: Path | str | None = None,
+) -> Images:
+    """The pictures of a split: the middle square of each, size×size, RGB.
+
+    `bad` files, which are no pictures, are skipped and counted, or an error. `classes` takes a few class folders only.
+    The result is kept under `cache` (the data root's by default) until a file is added, removed or changed. An id
+    depends on the path below `path` alone, so it outlives all of that.
+    """
+    if bad not in {"skip", "error"}:
+        raise ValueError(f"bad must be 'skip' or 'error', got {bad!r}.")
+    if size < 1:
+        raise ValueError(f"size must be 1 or more, got {size}.")
+    folder = _split_folder(path, split)
+    names = _classes(folder, classes)
+    files, strangers = _list(folder, names)
+    if strangers and bad == "error":
+        raise ValueError(
+            f"{strangers[0]} is not a picture ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
+        )
+    kept, tally, pixels = _cached(folder, files, size, Path(cache) if cache else where.cache())
+    if tally.failed and bad == "error":
+        row, why = tally.failed[0]
+        raise ValueError(f"{folder / files[row]} {why}. Remove it or say bad='skip'.")
+    number = {c: i for i, c in enumerate(names)}
+    labels = np.array([number[file.split("/", 1)[0]] for file in kept], dtype=np.int64)
+    for c in np.flatnonzero(np.bincount(labels, minlength=len(names)) == 0):
+        raise ValueError(f"{folder / names[c]} holds no picture that can be decoded. Fill it or remove it.")
+    ids = np.array([stable_id(f"{folder.name}/{file}") for file in kept], dtype=np.int64)
+    notes = tally.notes("RGB")
+    if skipped := len(strangers) + len(tally.failed):
+        example = strangers[0] if strangers else folder / files[tally.failed[0][0]]
+        notes.append(f"{count(skipped, 'file')} skipped, no picture: {example}" + (", …" if skipped > 1 else ""))
+    return pictures(name or path.name, pixels, labels, ids, names, notes=notes)
+
+
+def _split_folder(path: Path, split: str) -> Path:
+    for folder in (path / split, path / SPLITS_OF_ONE_MEANING.get(split, split)):
+        if folder.is_dir():
+            return folder
+    if not path.is_dir():
+        raise FileNotFoundError(f"there is no folder {path}")
+    there = sorted(p.name for p in path.iterdir() if p.is_dir())
+    raise FileNotFoundError(f"{path} holds no folder '{split}'; it holds: {', '.join(there[:10]) or 'no folders'}")
+
+
+def _classes(folder: Path, wanted: Sequence[str] | None) -> list[str]:
+    there = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if wanted is not None:
+        if missing := [c for c in wanted if c not in set(there)]:
+            raise FileNotFoundError(
+                f"{folder} lacks {len(missing)} of {len(wanted)} class folders, such as {missing[0]}"
+            )
+        return list(wanted)
+    if not there:
+        raise ValueError(f"{folder} holds no class folders. Its pictures belong in {folder}/CLASS/.")
+    return there
+
+
+def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Paths of pictures relative to `folder`, and the files that are none by their names."""
+    files: list[str] = []
+    strangers: list[Path] = []
+    for c in classes:
+        before = len(files)
+        for place, folders, names in os.walk(folder / c, followlinks=True):
+            folders.sort()
+            for file in sorted(n for n in names if not n.startswith(".")):
+                whole = Path(place, file)
+                if whole.suffix.lower() in PICTURES:
+                    files.append(whole.relative_to(folder).as_posix())
+                else:
+                    strangers.append(whole)
+        if len(files) == before:
+            raise ValueError(f"{folder / c} holds no pictures. Fill it or remove it.")
+    return files, strangers
+
+
+def _cached(folder: Path, files: Sequence[str], size: int, cache: Path) -> tuple[list[str], Tally, Array]:
+    """The files that could be decoded, what happened to them, and their pixels, memory-mapped."""
+    place = cache / _key(folder, files, size)
+    if not place.is_dir():
+        _decode(folder, files, size, place)
+    try:
+        told = json.loads((place / "index.json").read_text())
+        tally = Tally(told["converted"], told["resized"], [(row, why) for row, why in told["failed"]])
+        # Mode "c" is private and writable in memory only: torch warns about arrays that cannot be written.
+        pixels = np.load(place / "pixels.npy", mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{place} is damaged: {error}. Remove it, it is made again.") from error
+    lost = {row for row, _ in tally.failed}
+    return [file for row, file in enumerate(files) if row not in lost], tally, pixels
+
+
+def _key(folder: Path, files: Sequence[str], size: int) -> str:
+    digest = hashlib.blake2b(f"1 {folder.resolve()} {size}".encode("utf-8", "surrogateescape"), digest_size=16)
+    for file in files:
+        stat = (folder / file).stat()
+        digest.update(f"\0{file}\0{stat.st_size}\0{stat.st_mtime_ns}".encode("utf-8", "surrogateescape"))
+    return f"{folder.parent.name}-{folder.name}-{size}-{digest.hexdigest()}"
+
+
+def _decode(folder: Path, files: Sequence[str], size: int, place: Path) -> None:
+    """Make the cache beside its place, then move it there: nobody ever sees half of it."""
+    beside = place.with_name(f".{place.name}.{os.getpid()}")
+    beside.mkdir(parents=True)
+    try:
+        tally, step = Tally(), 4096
+        out = np.lib.format.open_memmap(beside / "all.npy", "w+", np.uint8, (len(files), 3, size, size))
+        with pool() as threads:
+            for start in range(0, len(files), step):
+                tally.add(fill(out, start, [folder / f for f in files[start : start + step]], True, threads))
+        if lost := {row for row, _ in tally.failed}:
+            rows = [row for row in range(len(files)) if row not in lost]
+            kept = np.lib.format.open_memmap(beside / "pixels.npy", "w+", np.uint8, (len(rows), 3, size, size))
+            for at, row in enumerate(rows):
+                kept[at] = out[row]
+            kept.flush()
+            (beside / "all.npy").unlink()
+        else:
+            out.flush()
+            (beside / "all.npy").rename(beside / "pixels.npy")
+        told = {"converted": tally.converted, "resized": tally.resized, "failed": tally.failed, "folder": str(folder)}
+        (beside / "index.json").write_text(json.dumps(told))
+        try:
+            beside.rename(place)
+        except OSError:
+            if not place.is_dir():  # else another process was faster, with the same result
+                raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,159 @@
+"""The hub's image layout: parquet with a column image{bytes, path}, label columns, and their names in the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from isotherm.data.images import Images
+from isotherm.data.sources.decode import Tally, fill, pool, size_of
+from isotherm.data.sources.reading import Array, damaged, in_range, pictures, stable_id
+
+BATCH = 512
+"""Pictures in flight: enough for the threads, little beside the array they go to."""
+
+
+def read(
+    path: Path,
+    split: str = "train",
+    size: int | None = None,
+    channels: int = 3,
+    label: str | None = None,
+    name: str | None = None,
+    first_id: int | None = None,
+) -> Images:
+    """One split of a folder with SPLIT.parquet or SPLIT-*.parquet (in it or in its `data`), or one file, all of it.
+
+    The first label column (or the one named `label`) gives `labels`, the others `more_labels`. All pictures must have
+    the size of the first, unless `size` says to what square they are brought. Ids are rows: they count from 0 in
+    `train`, and from a number of their own in every other split.
+    """
+    if channels not in {1, 3}:
+        raise ValueError(f"channels must be 1 (grey) or 3 (colour), got {channels}.")
+    if size is not None and size < 1:
+        raise ValueError(f"size must be 1 or more, got {size}.")
+    paths = files(path, split)
+    opened = [_open(p) for p in paths]
+    features = _features(opened[0].schema_arrow)
+    image = _image_column(opened[0].schema_arrow, features, paths[0])
+    names = {c: f["names"] for c, f in features.items() if isinstance(f.get("names"), list)}
+    wanted = _label_columns(opened[0].schema_arrow, features, label, paths[0])
+    columns = {c: _column(opened, paths, c, len(names.get(c, []))) for c in wanted}
+    pixels, tally = _pixels(opened, paths, image, size, channels)
+    labels = columns.pop(wanted[0]) if wanted else np.full(len(pixels), -1)
+    classes = names.get(wanted[0], []) if wanted else []
+    if first_id is None:
+        first_id = 0 if split == "train" else stable_id(split) >> 31 << 31  # 2³¹ rows lie between two splits
+    notes = tally.notes("grey" if channels == 1 else "RGB")
+    return pictures(name or path.stem, pixels, labels, first_id, classes, columns, notes)
+
+
+def files(path: Path, split: str) -> list[Path]:
+    """The files of a split, in order."""
+    if path.is_file():
+        if split != "train":
+            raise ValueError(f"{path} is one file: it has no split '{split}', all of it is 'train'.")
+        return [path]
+    if not path.is_dir():
+        raise FileNotFoundError(f"there is no file or folder {path}")
+    for folder in (path, path / "data"):
+        found = sorted(p for p in (folder / f"{split}.parquet", *folder.glob(f"{split}-*.parquet")) if p.is_file())
+        if found:
+            return found
+    there = sorted({p.stem.split("-")[0] for p in (*path.glob("*.parquet"), *path.glob("data/*.parquet"))})
+    raise FileNotFoundError(
+        f"{path} holds no {split}.parquet or {split}-*.parquet"
+        + (f"; its splits are: {', '.join(there)}" if there else "")
+    )
+
+
+def _open(path: Path) -> Any:
+    try:
+        # Pages are read as they are needed: a whole column of pictures in memory would double what a set takes.
+        return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, error) from error
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    try:
+        found = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+    except (ValueError, KeyError, TypeError):
+        return {}  # a parquet file needs no such metadata: the columns speak for themselves
+    return {k: v for k, v in found.items() if isinstance(v, dict)} if isinstance(found, dict) else {}
+
+
+def _image_column(schema: Any, features: dict[str, Any], path: Path) -> str:
+    structs: list[str] = [f.name for f in schema if pa.types.is_struct(f.type) and f.type.get_field_index("bytes") >= 0]
+    named = [c for c in structs if features.get(c, {}).get("_type") == "Image"] or structs
+    if not named:
+        raise ValueError(f"{path} has no column image{{bytes, path}}; it has: {', '.join(schema.names)}.")
+    return named[0]
+
+
+def _label_columns(schema: Any, features: dict[str, Any], label: str | None, path: Path) -> list[str]:
+    whole = [f.name for f in schema if pa.types.is_integer(f.type)]
+    found = [c for c in whole if "label" in c.lower() or features.get(c, {}).get("_type") == "ClassLabel"]
+    if label is not None:
+        if label not in whole:
+            raise ValueError(f"{path} has no column of whole numbers '{label}'; it has: {', '.join(whole) or 'none'}.")
+        found = [label, *(c for c in found if c != label)]
+    return found
+
+
+def _column(opened: Sequence[Any], paths: Sequence[Path], name: str, classes: int) -> Array:
+    parts = []
+    for file, path in zip(opened, paths, strict=True):
+        try:
+            part = file.read(columns=[name]).column(name).fill_null(-1).to_numpy().astype(np.int64)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise damaged(path, error) from error
+        parts.append(in_range(part, classes, path, unknown=True) if classes else part)
+    return np.concatenate(parts)
+
+
+def _pixels(
+    opened: Sequence[Any], paths: Sequence[Path], image: str, size: int | None, channels: int
+) -> tuple[Array, Tally]:
+    n = sum(file.metadata.num_rows for file in opened)
+    if n == 0:
+        raise ValueError(f"{paths[0]} holds no pictures.")
+    out, done, total = None, 0, Tally()
+    with pool() as threads:
+        for file, path in zip(opened, paths, strict=True):
+            start = done
+            for batch in _batches(file, path, image):
+                if out is None:
+                    out = np.empty((n, channels, *_shape(batch[0], size, path)), np.uint8)
+                tally = fill(out, done, batch, size is not None, threads)
+                if tally.failed:
+                    row, why = tally.failed[0]
+                    raise ValueError(f"{path}: the picture in row {row - start} {why}.")
+                total.add(tally)
+                done += len(batch)
+    if out is None or done != n:
+        raise damaged(paths[-1], f"{n:,} rows were announced, {done:,} came")
+    return out, total
+
+
+def _batches(file: Any, path: Path, image: str) -> Iterator[list[bytes | None]]:
+    try:
+        for batch in file.iter_batches(BATCH, columns=[f"{image}.bytes"]):
+            yield batch.column(0).field("bytes").to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, error) from error
+
+
+def _shape(picture: bytes | None, size: int | None, path: Path) -> tuple[int, int]:
+    if size is not None:
+        return size, size
+    try:
+        return size_of(picture)
+    except ValueError as error:
+        raise ValueError(f"{path}: the picture in row 0 {error}.") from error

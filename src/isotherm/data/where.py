@@ -1,0 +1,25 @@
+"""Where data lives: the folder in ISOTHERM_DATA, else `isotherm/data` in the user's cache folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def root(given: Path | str | None = None) -> Path:
+    """The folder that holds one folder a set; `given` wins over the environment."""
+    if given is not None:
+        return Path(given).expanduser()
+    chosen = os.environ.get("ISOTHERM_DATA")
+    return Path(chosen).expanduser() if chosen else _users()
+
+
+def cache(given: Path | str | None = None) -> Path:
+    """Where decoded pictures are kept: `cache` in the data root, or the user's own where that cannot be written."""
+    folder = root(given)
+    nearest = next((p for p in (folder, *folder.absolute().parents) if p.exists()), Path("/"))
+    return (folder if os.access(nearest, os.W_OK) else _users()) / "cache"
+
+
+def _users() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isotherm" / "data"

@@ -1,0 +1,103 @@
+"""Projection and prediction heads: what stands between an encoder's features and the embeddings a loss compares."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from isotherm.encoders.contract import at_least, suggest
+
+
+class Head(nn.Sequential):
+    """Linear layers with ReLU between them, and BN where asked: features (N, features) in, embeddings (N, width) out.
+
+    `layers` 0 is no head at all, 1 a linear one. `hidden` is the width between the layers, by default that of the
+    features. `bn` follows every layer but the last with BN, `bn_last` the last one too, without scale and shift if
+    `affine_last` is off. A layer that BN follows has no bias: BN would take it away again.
+    """
+
+    width: int
+    """How many numbers an embedding has."""
+
+    def __init__(
+        self,
+        features: int,
+        width: int = 128,
+        hidden: int | None = None,
+        layers: int = 2,
+        bn: bool = True,
+        bn_last: bool = False,
+        affine_last: bool = True,
+    ) -> None:
+        at_least(1, features=features, width=width, hidden=features if hidden is None else hidden)
+        at_least(0, layers=layers)
+        if not affine_last and not bn_last:
+            raise ValueError("affine_last=False is about the last layer's BN: it needs bn_last=True.")
+        inside = features if hidden is None else hidden
+        made: list[nn.Module] = []
+        for i in range(layers):
+            last = i == layers - 1
+            normalised = bn_last if last else bn
+            after = width if last else inside
+            made.append(nn.Linear(features if i == 0 else inside, after, bias=not normalised))
+            if normalised:
+                made.append(nn.BatchNorm1d(after, affine=affine_last or not last))
+            if not last:
+                made.append(nn.ReLU(inplace=True))
+        super().__init__(*made)
+        self.features, self.width = features, width if layers else features
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim != 2 or x.shape[1] != self.features:
+            raise ValueError(f"this head takes features (N, {self.features}), got {tuple(x.shape)}.")
+        for layer in self:
+            x = layer(x)
+        return x
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A paper's head: where it is from, and the settings of `Head` that make it."""
+
+    about: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+HEADS = {
+    "none": Preset("the features themselves: CACR app. C.1, whose SmallAlexNet ends in its own fc8", {"layers": 0}),
+    "linear": Preset("one linear layer: Wu et al. 2018 (arXiv:1805.01978) and, after it, Wang & Liu", {"layers": 1}),
+    "simclr": Preset(
+        # The paper's equation has no BN; its code has one after both layers, the last without shift: see dystress.
+        "SimCLR (arXiv:2002.05709) §2.1, BN inside; Chen & Li §2.1 (width 64 on CIFAR-10, 2 or 3 layers)",
+    ),
+    "mocov2": Preset("MoCo v2 (arXiv:2003.04297): two layers, no BN", {"bn": False}),
+    "mocov3": Preset(
+        "MoCo v3 (arXiv:2104.02057) §4, projector of a ViT: three layers, BN after each, the last without affine",
+        {"layers": 3, "hidden": 4096, "width": 256, "bn_last": True, "affine_last": False},
+    ),
+    "mocov3-resnet": Preset(
+        "MoCo v3's code, projector of a ResNet: two layers instead of three",
+        {"hidden": 4096, "width": 256, "bn_last": True, "affine_last": False},
+    ),
+    "mocov3-predictor": Preset(
+        "MoCo v3 (arXiv:2104.02057) §4, predictor: two layers, BN after each, the last without affine",
+        {"hidden": 4096, "width": 256, "bn_last": True, "affine_last": False},
+    ),
+    "dystress": Preset("DySTreSS (arXiv:2308.01140) A.1: SimCLR's, each layer followed by BN", {"bn_last": True}),
+}
+"""The papers' heads by name."""
+
+
+def head(name: str, features: int, **settings: Any) -> Head:
+    """A paper's head by name, for this many features; any setting of `Head` can be changed."""
+    if name not in HEADS:
+        raise ValueError(f"no head '{name}'{suggest(name, list(HEADS))}")
+    known = [s for s in inspect.signature(Head.__init__).parameters if s not in ("self", "features")]
+    for setting in settings:
+        if setting not in known:
+            raise TypeError(f"head '{name}' has no setting '{setting}'{suggest(setting, known)}")
+    return Head(features, **{**HEADS[name].settings, **settings})
