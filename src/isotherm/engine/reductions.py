@@ -29,6 +29,7 @@ from torch import Tensor
 
 from isotherm.engine.elementwise import Elementwise, Linear, Pull
 from isotherm.engine.masks import Mask
+from isotherm.engine.scratch import Scratch
 
 Side = tuple[int, slice]
 """The dimension that is summed away, and where the queries of this side lie."""
@@ -38,22 +39,6 @@ Hide = Callable[[Tensor, float], None]
 SIMILARITY = Linear()
 """The similarity itself."""
 LOWEST = -1e30  # where a running maximum starts: finite, so that LOWEST − LOWEST is 0 and not NaN
-
-
-class Scratch:
-    """Buffers for one tile's worth of numbers, allocated when first asked for and used for every tile."""
-
-    def __init__(self, like: Tensor) -> None:
-        self._like = like
-        self._buffers: dict[str, Tensor] = {}
-
-    def take(self, name: str, shape: Sequence[int]) -> Tensor:
-        """The buffer `name` in this shape; what it held before is lost."""
-        size = shape[0] * shape[1]
-        buffer = self._buffers.get(name)
-        if buffer is None or len(buffer) < size:
-            buffer = self._buffers[name] = self._like.new_empty(size)
-        return buffer[:size].view(*shape)
 
 
 @dataclass

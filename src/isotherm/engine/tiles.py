@@ -20,7 +20,8 @@ from torch.autograd.function import once_differentiable
 
 from isotherm.engine.elementwise import Linear
 from isotherm.engine.masks import Mask
-from isotherm.engine.reductions import Gradient, Hide, Reduction, Scratch, Side, Sums, Total
+from isotherm.engine.reductions import Gradient, Hide, Reduction, Side, Sums, Total
+from isotherm.engine.scratch import Scratch
 from isotherm.engine.select import kth_largest
 from isotherm.types import Pairs
 

@@ -15,18 +15,23 @@ _MASK = (1 << 64) - 1
 
 def uniforms(ids: Tensor, draws: int, *, seed: int, epoch: int, view: int) -> Tensor:
     """(N, draws) numbers in [0, 1): float32, the same for the same picture, epoch and view, whoever asks."""
-    key = 0
-    for part in (seed, epoch, view):
-        key = _mix_int((key + part + _GOLDEN) & _MASK)
-    state = _mix(ids.to(torch.int64) + _signed(key))
+    state = _mix(ids.to(torch.int64) + _signed(_key(seed, epoch, view)))
     steps = torch.arange(1, draws + 1, device=ids.device) * _signed(_GOLDEN)
     return _logical_shift(_mix(state[:, None] + steps), 40).to(torch.float32) * 2.0**-24
 
 
 def permutation(n: int, *, seed: int, epoch: int, view: int) -> list[int]:
     """An order of n things for a whole epoch and view."""
-    keys = uniforms(torch.arange(n), 1, seed=seed ^ 0x5DEECE66D, epoch=epoch, view=view)[:, 0]
-    return torch.argsort(keys, stable=True).tolist()
+    key = _key(seed, epoch, view, n)
+    return sorted(range(n), key=lambda i: _mix_int((key + (i + 1) * _GOLDEN) & _MASK))
+
+
+def _key(*parts: int) -> int:
+    """One 64-bit number for several."""
+    key = 0
+    for part in parts:
+        key = _mix_int((key + part + _GOLDEN) & _MASK)
+    return key
 
 
 def _mix(x: Tensor) -> Tensor:

@@ -9,12 +9,34 @@ interpolated sampling grid would alias, and faster.
 from __future__ import annotations
 
 import math
+import threading
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from isotherm.engine.scratch import Scratch
+
+_own = threading.local()
+
+
+def _scratch(like: Tensor) -> Scratch:
+    """This thread's buffers for what an operation needs only while it runs."""
+    scratch: Scratch | None = getattr(_own, "scratch", None)
+    if scratch is None or not scratch.fits(like):
+        scratch = _own.scratch = Scratch(like)
+    return scratch
+
+
 GRAY = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL and torchvision
+
+
+def unit_range(pixels: Tensor, passing: bool = False) -> Tensor:
+    """uint8 pictures as float32 in [0, 1]; `passing`: in a buffer of this thread until the next call."""
+    if not passing:
+        return pixels.to(torch.float32).div_(255)
+    like = torch.empty(0, device=pixels.device)
+    return torch.mul(pixels, 1 / 255, out=_scratch(like).take("pixels", pixels.shape))
 
 
 def crop_boxes(u: Tensor, height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]) -> Tensor:
@@ -38,7 +60,8 @@ def resample_weights(start: Tensor, length: Tensor, source: int, target: int, fl
     """(N, target, source) weights that cut [start, start + length) out of a line and resize it to `target` pixels.
 
     Triangle filter, widened when shrinking (antialiasing), truncated at the cut and normalised: what PIL and
-    ``interpolate(mode="bilinear", antialias=True)`` do after a crop. Mirrored where `flip` is set.
+    ``interpolate(mode="bilinear", antialias=True)`` do after a crop. Mirrored where `flip` is set. The weights live in
+    a buffer of this thread until the next call.
     """
     step = (length / target)[:, None]
     place = torch.arange(target, device=start.device) + 0.5
@@ -46,10 +69,11 @@ def resample_weights(start: Tensor, length: Tensor, source: int, target: int, fl
         place = torch.where(flip[:, None], target - place, place)
     centre = start[:, None] + place * step
     pixel = torch.arange(source, device=start.device) + 0.5
-    inside = (pixel > start[:, None]) & (pixel < (start + length)[:, None])
-    weights = (pixel - centre[:, :, None]).abs_().div_(-step.clamp_min(1)[:, :, None]).add_(1).clamp_min_(0)
-    weights.mul_(inside[:, None, :])
-    return weights.div_(weights.sum(2, keepdim=True))
+    inside = ((pixel > start[:, None]) & (pixel < (start + length)[:, None])).to(start.dtype)
+    out = _scratch(start).take("cols" if flip is not None else "rows", (len(start), target, source))
+    weights = torch.sub(pixel, centre[:, :, None], out=out).abs_()
+    weights.mul_(-1 / step.clamp_min(1)[:, :, None]).add_(1).clamp_min_(0).mul_(inside[:, None, :])
+    return weights.mul_(1 / weights.sum(2, keepdim=True))
 
 
 def resized_crop(x: Tensor, boxes: Tensor, size: tuple[int, int], flip: Tensor) -> Tensor:
@@ -63,9 +87,12 @@ def resized_crop(x: Tensor, boxes: Tensor, size: tuple[int, int], flip: Tensor) 
 def separable(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
     """Two linear maps a picture: rows (N, H', H) down the columns, cols (N, W', W) along the rows."""
     n, c, h, w = x.shape
-    across = torch.bmm(x.reshape(n, c * h, w), cols.transpose(1, 2)).reshape(n * c, h, cols.shape[1])
-    down = rows[:, None].expand(n, c, *rows.shape[1:]).reshape(n * c, *rows.shape[1:])
-    return torch.bmm(down, across).reshape(n, c, rows.shape[1], cols.shape[1])
+    scratch = _scratch(x)
+    across = scratch.take("across", (n, c * h, cols.shape[1]))
+    torch.bmm(x.reshape(n, c * h, w), cols.transpose(1, 2), out=across)
+    down = scratch.take("down", (n, c, *rows.shape[1:])).copy_(rows[:, None].expand(n, c, *rows.shape[1:]))
+    made = torch.bmm(down.view(n * c, *rows.shape[1:]), across.view(n * c, h, cols.shape[1]))
+    return made.view(n, c, rows.shape[1], cols.shape[1])
 
 
 def brightness(x: Tensor, factor: Tensor) -> Tensor:
@@ -94,32 +121,36 @@ def hue(x: Tensor, turn: Tensor) -> Tensor:
     if x.shape[1] != 3:
         return x
     r, g, b = x.unbind(1)
+    scratch = _scratch(x)
+    turns, swapped, second, low, high, h = (scratch.take(f"hue{i}", r.shape) for i in range(6))
     # Sort the channels and remember in `turns` which sixth of the colour circle they were in. Comparisons are kept as
     # 0 and 1 in floating point: `where` is several times slower.
-    turns = g.clone().lt_(b).mul_(-6)
-    second, low = torch.maximum(g, b), torch.minimum(g, b)
-    swapped = r.clone().lt_(second)
-    high, middle = torch.maximum(r, second), torch.minimum(r, second)
+    torch.lt(g, b, out=turns).mul_(-6)
+    torch.maximum(g, b, out=second)
+    torch.minimum(g, b, out=low)
+    torch.lt(r, second, out=swapped)
+    torch.maximum(r, second, out=high)
+    middle = torch.minimum(r, second, out=second)
     turns.addcmul_(swapped, turns, value=-2).sub_(swapped, alpha=2)
-    chroma = high - torch.minimum(middle, low)
-    h = middle.sub_(low).div_(chroma.clamp_min(1e-12)).add_(turns).abs_()
-    h.add_(6 * turn[:, None, None])
-    h.sub_((h / 6).floor_().mul_(6))  # in sixths of the circle, 0 ≤ h < 6
+    torch.sub(middle, low, out=h)
+    chroma = torch.sub(high, torch.minimum(middle, low, out=low), out=low)
+    h.div_(torch.clamp_min(chroma, 1e-12, out=swapped)).add_(turns).abs_().add_(6 * turn[:, None, None])
+    h.sub_(torch.mul(h, 1 / 6, out=swapped).floor_().mul_(6))  # in sixths of the circle, 0 ≤ h < 6
     # how much of the chroma each channel lacks at h: a trapezoid wave
-    for channel, (centre, sign) in enumerate(((3.0, -1), (2.0, 1), (4.0, 1))):
-        lack = (h - centre).abs_()
-        lack = lack.sub_(1) if sign > 0 else lack.neg_().add_(2)
+    for channel, (centre, rises) in enumerate(((3.0, False), (2.0, True), (4.0, True))):
+        lack = torch.sub(h, centre, out=swapped).abs_()
+        lack = lack.sub_(1) if rises else lack.neg_().add_(2)
         torch.addcmul(high, chroma, lack.clamp_(0, 1), value=-1, out=x[:, channel])
     return x
 
 
 def grayscale(x: Tensor) -> Tensor:
-    """(N, 1, H, W): the weighted mean of the channels."""
+    """(N, 1, H, W): the weighted mean of the channels, in a buffer of this thread until the next call."""
     if x.shape[1] != 3:
         return x.mean(1, keepdim=True)
     r, g, b = x.split(1, 1)
-    gray: Tensor = (r * GRAY[0]).add_(g, alpha=GRAY[1]).add_(b, alpha=GRAY[2])
-    return gray
+    gray = torch.mul(r, GRAY[0], out=_scratch(x).take("gray", r.shape))
+    return gray.add_(g, alpha=GRAY[1]).add_(b, alpha=GRAY[2])
 
 
 def to_gray(x: Tensor, where: Tensor) -> Tensor:

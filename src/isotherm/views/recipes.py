@@ -52,12 +52,14 @@ class View:
     zoom: float = 0.0
     """Largest relative change of size."""
 
-    def draw(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
-        """This view of pictures in [0, 1], which may be overwritten, from (N, DRAWS) uniform numbers."""
-        size = (self.size or x.shape[2], self.size or x.shape[3])
-        if self.scale is not None or self.flip or size != tuple(x.shape[2:]):
-            flip = u[:, 4] < self.flip
-            x = do.resized_crop(x, self._boxes(x, u), size, flip)
+    def draw(self, pixels: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
+        """This view of uint8 pictures, from (N, DRAWS) uniform numbers."""
+        size = (self.size or pixels.shape[2], self.size or pixels.shape[3])
+        if self.scale is not None or self.flip or size != tuple(pixels.shape[2:]):
+            x = do.unit_range(pixels, passing=True)
+            x = do.resized_crop(x, self._boxes(x, u), size, u[:, 4] < self.flip)
+        else:
+            x = do.unit_range(pixels)
         if self.rotate or self.shift or self.zoom:
             angle = (2 * u[:, 14] - 1) * math.radians(self.rotate)
             zoom = 1 + (2 * u[:, 17] - 1) * self.zoom
@@ -118,15 +120,16 @@ class Recipe:
         for number, view in enumerate(self.views):
             u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
             order = permutation(4, seed=seed, epoch=epoch, view=number)
-            parts = zip(_cacheable(pixels), _cacheable(u, like=pixels), strict=True)
-            made.append(torch.cat([self.normalised(view.draw(_unit_range(p), n, order)) for p, n in parts]))
+            parts = zip(_parts(pixels), _parts(u, like=pixels), strict=True)
+            drawn = [self.normalised(view.draw(p, n, order)) for p, n in parts]
+            made.append(drawn[0] if len(drawn) == 1 else torch.cat(drawn))
         return made
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The pictures themselves, resized if need be and normalised: what a probe sees."""
         view = View(size=size, scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0)
         none = torch.zeros(len(pixels), DRAWS, device=pixels.device)
-        return self.normalised(view.draw(_unit_range(pixels), none, ()))
+        return self.normalised(view.draw(pixels, none, ()))
 
     def normalised(self, x: Tensor) -> Tensor:
         if not self.mean:
@@ -137,20 +140,16 @@ class Recipe:
         return x.sub_(mean).div_(std)
 
 
-def _unit_range(pixels: Tensor) -> Tensor:
-    return pixels.to(torch.float32).div_(255)
+AT_ONCE = 1 << 20
+"""Numbers of a picture batch worked on at once on a processor: bounds the buffers of `operations` (4 MB each)."""
 
 
-CACHED = 1 << 18
-"""Numbers of a picture batch that stay in a processor's cache through a chain of operations (1 MB)."""
-
-
-def _cacheable(rows: Tensor, like: Tensor | None = None) -> Sequence[Tensor]:
-    """On a processor, parts small enough to stay in its cache; elsewhere the whole."""
+def _parts(rows: Tensor, like: Tensor | None = None) -> Sequence[Tensor]:
+    """On a processor, parts of a bounded size; elsewhere the whole."""
     of = rows if like is None else like
     if rows.device.type != "cpu":
         return (rows,)
-    parts: tuple[Tensor, ...] = rows.split(max(1, CACHED * len(of) // max(1, of.numel())))
+    parts: tuple[Tensor, ...] = rows.split(max(1, AT_ONCE * len(of) // max(1, of.numel())))
     return parts
 
 

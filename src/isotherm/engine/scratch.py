@@ -1,0 +1,28 @@
+"""Buffers that outlive their use: on a processor, the page faults of fresh memory cost as much as the arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor
+
+
+class Scratch:
+    """Buffers by name, allocated when first asked for and handed out again and again."""
+
+    def __init__(self, like: Tensor) -> None:
+        self._like = like.new_empty(0)
+        self._buffers: dict[str, Tensor] = {}
+
+    def take(self, name: str, shape: Sequence[int]) -> Tensor:
+        """The buffer `name` in this shape; what it held before is lost."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = self._buffers[name] = self._like.new_empty(size)
+        return buffer[:size].view(*shape)
+
+    def fits(self, like: Tensor) -> bool:
+        """Whether these buffers have its precision and device."""
+        return (self._like.dtype, self._like.device) == (like.dtype, like.device)
