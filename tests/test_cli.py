@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from PIL import Image
 
 from isotherm import catalogue
 from isotherm.cli import main
@@ -85,3 +86,41 @@ def test_isotherm_is_installed_as_a_command():
         [sys.executable, "-m", "isotherm.cli", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("isotherm 0.")
+
+
+@pytest.mark.parametrize(
+    ("more", "width"), [([], 9), (["--randbit", "3", "--views", "2"], 3), (["--recipe", "none", "--views", "1"], 2)]
+)
+def test_data_show_draws_pictures_and_their_views(capsys, tmp_path, more, width):
+    out = tmp_path / "new" / "views.png"
+    code, said, _ = run(capsys, "data", "show", "digits", "--out", str(out), "--rows", "4", "--views", "8", *more)
+    assert code == 0
+    assert str(out) in said
+    edge = 96 + (12 if "--randbit" in more else 0)
+    with Image.open(out) as picture:
+        assert picture.size == (width * (edge + 3) + 3, 4 * 99 + 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["digit", "--out", "x.png"], "no set 'digit'; did you mean 'digits'?"),
+        (["digits", "--out", "x.png", "--recipe", "simclr-cifr"], "did you mean 'simclr-cifar'?"),
+        (["digits", "--out", "x.png", "--randbit", "25"], "0 to 24 bits"),
+        (["digits"], "required: --out"),
+    ],
+)
+def test_data_show_mistakes(capsys, arguments, words):
+    code, out, err = run(capsys, "data", "show", *arguments)
+    assert code == 2
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_bench_views_measures_and_judges(capsys):
+    code, out, _ = run(capsys, "bench", "views", "--rounds", "1")
+    assert code == 0
+    assert "isotherm" in out
+    assert "two views, against PIL" in out

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from isotherm.bench.measure import Bar
     from isotherm.data.fetch import Note
 
 
@@ -50,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsersMistake as mistake:
         print(f"isotherm: {mistake}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("isotherm: interrupted", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as missing:
         extra = dict.fromkeys(("rich", "matplotlib", "sklearn", "scipy", "PIL"), "lab")
         extra |= {"pyarrow": "parquet", "lightly": "peers", "pytorch_metric_learning": "peers"}
@@ -99,6 +103,28 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name", metavar="NAME", help="a name from `isotherm data list`")
     get.set_defaults(run=_data_get)
 
+    show = data.add_parser(
+        "show",
+        help="a picture of a set's pictures and their views",
+        description="Draw some pictures of a set, one a row: the picture itself, then its augmented views.",
+        epilog="examples:\n  isotherm data show digits --out digits.png\n"
+        "  isotherm data show cifar10 --recipe simclr-cifar --views 6 --out views.png\n"
+        "  isotherm data show cifar10 --randbit 8 --out bits.png\n"
+        "  isotherm data show cifar10 --digits 3 --recipe none --out digits-on-images.png",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    show.add_argument("name", metavar="NAME", help="a named set, or folder:PATH, parquet:PATH, arrays:PATH")
+    show.add_argument("--out", type=Path, required=True, metavar="FILE", help="the PNG to write")
+    show.add_argument("--split", default="train", help="which part of the set (train)")
+    show.add_argument("--recipe", metavar="R", help="how views are drawn (digits for gray pictures, else simclr-cifar)")
+    show.add_argument("--views", type=_positive, default=6, metavar="V", help="views a picture (6)")
+    show.add_argument("--rows", type=_positive, default=6, metavar="N", help="pictures (6)")
+    show.add_argument("--size", type=_positive, metavar="PIXELS", help="edge of the views (the pictures' own)")
+    show.add_argument("--seed", type=int, default=0, help="seed of the views (0)")
+    show.add_argument("--randbit", type=_positive, metavar="K", help="add K random bits (Chen & Li)")
+    show.add_argument("--digits", type=_positive, metavar="N", help="paste N unique digits (Chen & Li)")
+    show.set_defaults(run=_data_show)
+
     bench = commands.add_parser("bench", help="time and memory, as ratios in one run").add_subparsers(
         title="benchmarks", metavar="WHAT", required=True
     )
@@ -115,6 +141,21 @@ def _parser() -> argparse.ArgumentParser:
     speed.add_argument("--peers", action="store_true", help="also lightly and pytorch-metric-learning (extra 'peers')")
     speed.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
     speed.set_defaults(run=_bench_losses)
+    views = bench.add_parser(
+        "views",
+        help="two SimCLR views of 32×32 pictures against PIL and kornia",
+        description="Pictures a second for two SimCLR views of 32×32 pictures; the best of several interleaved rounds.",
+    )
+    views.add_argument("--rounds", type=_positive, default=10, metavar="R", help="rounds (10)")
+    views.add_argument("--peers", action="store_true", help="also kornia (extra 'peers')")
+    views.set_defaults(run=_bench_views)
+    train = bench.add_parser(
+        "train",
+        help="a SimCLR step against its encoder alone",
+        description="What views, loss and optimiser add to the encoder's own forward and backward pass.",
+    )
+    train.add_argument("--rounds", type=_positive, default=4, metavar="R", help="rounds (4)")
+    train.set_defaults(run=_bench_train)
     return parser
 
 
@@ -185,6 +226,69 @@ def _data_get(arguments: argparse.Namespace) -> None:
     console.print(f"{arguments.name} is in {place}", highlight=False, soft_wrap=True)
 
 
+def _data_show(arguments: argparse.Namespace) -> None:
+    from isotherm.data import probing
+    from isotherm.data.grid import draw_views
+    from isotherm.data.sets import load
+    from isotherm.views import recipe
+
+    with _mistakes():
+        images = load(arguments.name, arguments.split)
+        if arguments.digits:
+            images = probing.digits_on_images(images, load("digits"), arguments.digits)
+        if arguments.randbit:
+            images = probing.randbit(images, arguments.randbit)
+        fitting = "simclr-cifar" if images.shape[0] == 3 else "digits"
+        size = arguments.size or min(images.shape[1:])
+        made = recipe(arguments.recipe or fitting, arguments.views, size)
+        draw_views(images, made, arguments.rows, arguments.out, arguments.seed)
+    print(f"{len(images):,} pictures of {images.name}, {made.name}: {made.about}; drawn in {arguments.out}")
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    """What a user got wrong, told in the words of the module that noticed."""
+    try:
+        yield
+    except (ValueError, TypeError, FileNotFoundError) as mistake:
+        raise UsersMistake(str(mistake)) from mistake
+
+
+def _bench_views(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import views
+
+    console = _console()
+    with _progress(console) as note:
+        rates = views.run(arguments.rounds, arguments.peers, note)
+    table = _table("two views of 32×32 pictures", "pictures/s")
+    for name, rate in sorted(rates.items(), key=lambda item: -item[1]):
+        table.add_row(name, f"{rate:,.0f}")
+    console.print(table)
+    console.print(_bars(views.bars(rates)))
+
+
+def _bench_train(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import train
+
+    console = _console()
+    with _progress(console) as note:
+        found = train.run(arguments.rounds, note)
+    table = _table("32×32, float32 unless said", *found)
+    for what in (train.ALONE, train.STEP, train.FAST):
+        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" for best in found.values()))
+    console.print(table)
+    console.print(_bars(train.bars(found)))
+    if not train.has_bfloat16():
+        console.print("This processor has no bfloat16 instructions: the bar on bfloat16 is not judged here.")
+
+
+def _bars(judged: Sequence[Bar]) -> Table:
+    table = _table("bar", "wanted", "measured", "")
+    for bar in judged:
+        table.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
+    return table
+
+
 def _bench_losses(arguments: argparse.Namespace) -> None:
     from isotherm.bench import losses
 
@@ -207,10 +311,7 @@ def _bench_losses(arguments: argparse.Namespace) -> None:
             table.add_row(row.name, f"{row.seconds * 1e3:.1f}", f"{rival.seconds / row.seconds:.2f}", memory)
         console.print(table)
     if judged:
-        table = _table("bar", "wanted", "measured", "")
-        for bar in judged:
-            table.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
-        console.print(table)
+        console.print(_bars(judged))
     if arguments.json:
         losses.save(arguments.json, rows, judged)
         console.print(f"written to {arguments.json}")

@@ -1,0 +1,55 @@
+"""A picture of pictures: originals in the first column, their views beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from isotherm.data.images import Images
+from isotherm.data.probing import append_bits
+from isotherm.views import Recipe
+
+GAP = 3
+
+
+def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int = 0, edge: int = 96) -> None:
+    """Write a PNG: `rows` pictures of the set, one a row, the picture itself and then its views."""
+    if rows < 1:
+        raise ValueError(f"at least 1 row is needed, got {rows}.")
+    places = torch.linspace(0, len(images) - 1, min(rows, len(images))).long()
+    pixels, ids = images.pixels[places], images.ids[places]
+    plain = append_bits(pixels.to(torch.float32) / 255, images, places)
+    views = [append_bits(view, images, places) for view in recipe(pixels, ids, seed=seed)]
+    columns = [[_tile(x, images, edge) for x in column] for column in [plain, *views]]
+    width = max(tile.shape[2] for column in columns for tile in column)
+    sheet = torch.full(
+        (3, len(places) * (edge + GAP) + GAP, len(columns) * (width + GAP) + GAP), 255, dtype=torch.uint8
+    )
+    for j, column in enumerate(columns):
+        for i, tile in enumerate(column):
+            top, left = GAP + i * (edge + GAP), GAP + j * (width + GAP)
+            sheet[:, top : top + edge, left : left + tile.shape[2]] = tile
+    out.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(sheet.permute(1, 2, 0).numpy()).save(out)
+
+
+def _tile(x: Tensor, images: Images, edge: int) -> Tensor:
+    """One picture as (3, edge, W) bytes: its colours, and its random bits as a strip of squares on the right."""
+    channels = x.shape[0] - images.bits
+    colours = x[:channels]
+    if channels != 3:  # gray, or channels that are no colours: side by side in gray
+        colours = torch.cat(list(colours), 1)[None].expand(3, -1, -1)
+    shown = _enlarged(colours, edge, edge * colours.shape[2] // colours.shape[1])
+    if not images.bits:
+        return shown
+    strip = x[channels:, 0, 0].to(torch.float32)
+    strip = _enlarged(strip[None, :, None].expand(3, -1, -1) * 0.8 + 0.1, edge, max(6, edge // 8))
+    return torch.cat([shown, strip], 2)
+
+
+def _enlarged(x: Tensor, height: int, width: int) -> Tensor:
+    made = torch.nn.functional.interpolate(x[None].clamp(0, 1), (height, width), mode="nearest")[0]
+    return (made * 255).round().to(torch.uint8)
