@@ -1,12 +1,128 @@
-"""What an embedding is like: numbers that explain what a loss did to it. No plots."""
+"""What an embedding is like: numbers that explain what a loss did to it. No plots.
+
+All take embeddings as they leave a network, (N, D), and normalise them; all are exact, and none holds an N×N matrix.
+"""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
-from isotherm.temperature import scaled
-from isotherm.types import TemperatureLike
+from isotherm.engine import Expectation, Linear, LogSumExp, Periodic, reduce
+from isotherm.engine.tiles import ROW_TILE, ROWS
+from isotherm.pairing import unit, unit_views
+from isotherm.temperature import positive, scaled
+from isotherm.types import Pairs, TemperatureLike
+
+
+@torch.no_grad()
+def uniformity(z: Tensor, t: float = 2.0) -> float:
+    r"""How evenly the embedding is spread over the sphere: 0 for one point, about −2t for many, evenly spread ones.
+
+    .. math:: \log \mathbb{E}_{i \ne j}\, e^{-t \|z_i - z_j\|^2}
+
+    Wang & Liu 2021 (arXiv:2012.09740), eq. 10, over distinct pairs. The papers plot its negative.
+    """
+    pairs = _with_itself(z)
+    (log_sums,) = reduce(pairs, LogSumExp(Linear(2 * positive("t", t))))
+    return float(log_sums.double().logsumexp(0) - 2 * t - math.log(len(log_sums) * pairs.negatives))
+
+
+@torch.no_grad()
+def tolerance(z: Tensor, labels: Tensor) -> float:
+    r"""Mean similarity of two different items of the same class.
+
+    .. math:: \mathbb{E}_{i \ne j,\; l_i = l_j}\, z_i \cdot z_j
+
+    Wang & Liu 2021 (arXiv:2012.09740), eq. 11, as a mean over same-class pairs: as printed, over all pairs with an
+    indicator, the values of their Table 1 would be impossible.
+    """
+    sums, counts = _class_sums(z, labels)
+    pairs = float((counts * (counts - 1)).sum())
+    if pairs == 0:
+        raise ValueError("tolerance needs at least one class with 2 items.")
+    return float((sums.square().sum() - counts.sum()) / pairs)
+
+
+@torch.no_grad()
+def alignment(z0: Tensor, z1: Tensor) -> float:
+    r"""Mean squared distance of the two views of an item.
+
+    .. math:: \mathbb{E}_i\, \|z_i - z'_i\|^2
+
+    Wang & Isola 2020 (arXiv:2005.10242); DySTreSS (arXiv:2308.01140), eq. 17. DySTreSS's Table 13 takes same-class
+    pairs instead: that is 2 − 2 · `tolerance`.
+    """
+    a, b = unit_views([z0, z1])
+    return float((a - b).square().sum(1).double().mean())
+
+
+@torch.no_grad()
+def interclass_uniformity(z: Tensor, labels: Tensor) -> float:
+    r"""How evenly the centres of the classes are spread.
+
+    .. math:: \log \mathbb{E}_{a \ne b}\, e^{-2 \|c_a - c_b\|^2}
+
+    DySTreSS (arXiv:2308.01140), eq. 18. :math:`c_a` is the mean of the unit embeddings of class a, not normalised
+    again.
+    """
+    sums, counts = _class_sums(z, labels)
+    if len(counts) < 2:
+        raise ValueError(f"interclass_uniformity needs at least 2 classes, got {len(counts)}.")
+    apart = torch.pdist(sums / counts[:, None]).square()
+    return float(torch.logsumexp(-2 * apart, 0) - math.log(len(apart)))
+
+
+@torch.no_grad()
+def conditional_entropy(z: Tensor, t_neg: float = 2.0) -> float:
+    r"""How evenly a query's repulsion is shared by its negatives; at most log(N − 1).
+
+    .. math:: H(X^-|X) = -\mathbb{E}_i \sum_j \pi_{ij} \log \pi_{ij}, \qquad \pi_{ij} \propto e^{-t^- \|z_i - z_j\|^2}
+
+    CACR (arXiv:2105.03746), eq. 8 and figure 3.
+    """
+    energy = Linear(2 * t_neg)
+    log_sums, means = reduce(_with_itself(z), LogSumExp(energy), Expectation(energy, energy))
+    return float((log_sums - means).double().mean())
+
+
+@torch.no_grad()
+def local_separation(z0: Tensor, z1: Tensor, k: int = 10) -> tuple[float, Tensor]:
+    """Mean similarity of an item's two views, and of view 0 to its 1st, …, k-th nearest *other* item of view 1.
+
+    Wang & Liu 2021 (arXiv:2012.09740), §5.2 and figure 8.
+    """
+    a, b = unit_views([z0, z1])
+    n = len(a)
+    if not 1 <= k < n:
+        raise ValueError(f"k must lie between 1 and the {n - 1} other items, got {k}.")
+    total = torch.zeros(k, dtype=torch.float64, device=a.device)
+    step = max(ROWS, ROW_TILE // n)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        s = a[rows] @ b.T
+        Periodic(n).hide(s, rows, slice(0, n), -math.inf)
+        total += s.topk(k, dim=1).values.double().sum(0)
+    return float((a * b).sum(1).double().mean()), total / n
+
+
+@torch.no_grad()
+def effective_rank(z: Tensor) -> float:
+    r"""How many directions the embedding really uses: e to the entropy of its covariance spectrum; 0 if nothing varies.
+
+    .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \qquad p_i = \lambda_i / \sum_j \lambda_j
+
+    Roy & Vetterli 2007. :math:`\lambda_i` are the eigenvalues of the covariance of the unit embeddings.
+    """
+    z = unit(_matrix(z), "z").double()
+    centred = z - z.mean(0)
+    spectrum = torch.linalg.eigvalsh(centred.T @ centred / len(z)).clamp_min(0)
+    if spectrum.sum() < 1e-12:
+        return 0.0
+    p = spectrum / spectrum.sum()
+    return float(torch.exp(-torch.special.xlogy(p, p).sum()))
 
 
 def hardness(s: Tensor, temperature: TemperatureLike) -> Tensor:
@@ -18,3 +134,29 @@ def hardness(s: Tensor, temperature: TemperatureLike) -> Tensor:
     dimension; the result has its shape and sums to 1 there. At low temperature the nearest negatives take it all.
     """
     return torch.softmax(scaled(temperature)(s.to(torch.promote_types(s.dtype, torch.float32))), dim=-1)
+
+
+def _with_itself(z: Tensor) -> Pairs:
+    """Every item against every other one."""
+    z = unit(_matrix(z), "z")
+    if len(z) < 2:
+        raise ValueError(f"at least 2 embeddings are needed, got {len(z)}.")
+    return Pairs(z, None, z.new_empty(len(z), 0), Periodic(len(z)), len(z) - 1)
+
+
+def _class_sums(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """For each class that occurs, the sum of its unit embeddings and how many there are, in float64."""
+    z = unit(_matrix(z), "z").double()
+    labels = torch.as_tensor(labels, device=z.device)
+    if labels.shape != (len(z),):
+        raise ValueError(f"labels must hold one label an embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
+    _, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    sums = z.new_zeros(len(counts), z.shape[1]).index_add(0, place, z)
+    return sums, counts.double()
+
+
+def _matrix(z: Tensor) -> Tensor:
+    if not isinstance(z, Tensor) or z.ndim != 2:
+        what = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
+        raise ValueError(f"z must be a tensor of shape (N, D), one row an embedding; got {what}.")
+    return z

@@ -31,12 +31,9 @@ def _scratch(like: Tensor) -> Scratch:
 GRAY = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL and torchvision
 
 
-def unit_range(pixels: Tensor, passing: bool = False) -> Tensor:
-    """uint8 pictures as float32 in [0, 1]; `passing`: in a buffer of this thread until the next call."""
-    if not passing:
-        return pixels.to(torch.float32).div_(255)
-    like = torch.empty(0, device=pixels.device)
-    return torch.mul(pixels, 1 / 255, out=_scratch(like).take("pixels", pixels.shape))
+def unit_range(pixels: Tensor) -> Tensor:
+    """uint8 pictures as float32 in [0, 1]."""
+    return pixels.to(torch.float32).mul_(1 / 255)
 
 
 def crop_boxes(u: Tensor, height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]) -> Tensor:
@@ -57,7 +54,7 @@ def crop_boxes(u: Tensor, height: int, width: int, scale: tuple[float, float], r
 
 
 def resample_weights(start: Tensor, length: Tensor, source: int, target: int, flip: Tensor | None = None) -> Tensor:
-    """(N, target, source) weights that cut [start, start + length) out of a line and resize it to `target` pixels.
+    """(N, source, target) weights that cut [start, start + length) out of a line and resize it to `target` pixels.
 
     Triangle filter, widened when shrinking (antialiasing), truncated at the cut and normalised: what PIL and
     ``interpolate(mode="bilinear", antialias=True)`` do after a crop. Mirrored where `flip` is set. The weights live in
@@ -70,29 +67,39 @@ def resample_weights(start: Tensor, length: Tensor, source: int, target: int, fl
     centre = start[:, None] + place * step
     pixel = torch.arange(source, device=start.device) + 0.5
     inside = ((pixel > start[:, None]) & (pixel < (start + length)[:, None])).to(start.dtype)
-    out = _scratch(start).take("cols" if flip is not None else "rows", (len(start), target, source))
-    weights = torch.sub(pixel, centre[:, :, None], out=out).abs_()
-    weights.mul_(-1 / step.clamp_min(1)[:, :, None]).add_(1).clamp_min_(0).mul_(inside[:, None, :])
-    return weights.mul_(1 / weights.sum(2, keepdim=True))
+    per_pixel = 1 / step.clamp_min(1)
+    out = _scratch(start).take("weights", (len(start), source, target))
+    torch.sub((pixel * per_pixel)[:, :, None], (centre * per_pixel)[:, None, :], out=out).abs_()
+    weights = torch.sub(inside[:, :, None], out, out=out).clamp_min_(0)  # 1 − distance inside, nothing outside
+    return weights.mul_(1 / weights.sum(1, keepdim=True))
 
 
-def resized_crop(x: Tensor, boxes: Tensor, size: tuple[int, int], flip: Tensor) -> Tensor:
-    """Each picture's box, resized, mirrored where `flip` is set."""
+def resized_crop(pixels: Tensor, boxes: Tensor, size: tuple[int, int], flip: Tensor) -> Tensor:
+    """Each picture's box, resized, mirrored where `flip` is set; bytes come out in [0, 1], floats as they are."""
+    x, gain = pixels, 1.0
+    if pixels.dtype == torch.uint8:
+        like = torch.empty(0, device=pixels.device)
+        x, gain = _scratch(like).take("pixels", pixels.shape).copy_(pixels), 1 / 255
     top, left, h, w = boxes.to(x.dtype).unbind(1)
-    rows = resample_weights(top, h, x.shape[2], size[0])
-    cols = resample_weights(left, w, x.shape[3], size[1], flip)
-    return separable(x, rows, cols)
+    across = _across(x, resample_weights(left, w, x.shape[3], size[1], flip))
+    return _down(across, resample_weights(top, h, x.shape[2], size[0]), gain)
 
 
-def separable(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
-    """Two linear maps a picture: rows (N, H', H) down the columns, cols (N, W', W) along the rows."""
+def _across(x: Tensor, weights: Tensor) -> Tensor:
+    """A linear map (N, W, W') along the rows of each picture; in a buffer of this thread until the next call."""
     n, c, h, w = x.shape
-    scratch = _scratch(x)
-    across = scratch.take("across", (n, c * h, cols.shape[1]))
-    torch.bmm(x.reshape(n, c * h, w), cols.transpose(1, 2), out=across)
-    down = scratch.take("down", (n, c, *rows.shape[1:])).copy_(rows[:, None].expand(n, c, *rows.shape[1:]))
-    made = torch.bmm(down.view(n * c, *rows.shape[1:]), across.view(n * c, h, cols.shape[1]))
-    return made.view(n, c, rows.shape[1], cols.shape[1])
+    out = _scratch(x).take("across", (n, c * h, weights.shape[2]))
+    return torch.bmm(x.reshape(n, c * h, w), weights, out=out).view(n, c, h, weights.shape[2])
+
+
+def _down(x: Tensor, weights: Tensor, gain: float = 1.0) -> Tensor:
+    """A linear map (N, H, H') down the columns of each picture, times `gain`."""
+    n, c, h, w = x.shape
+    size = weights.shape[2]
+    each = _scratch(x).take("down", (n, c, size, h))
+    torch.mul(weights.transpose(1, 2)[:, None], gain, out=each[:, :1])
+    each[:, 1:] = each[:, :1]
+    return torch.bmm(each.view(n * c, size, h), x.reshape(n * c, h, w)).view(n, c, size, w)
 
 
 def brightness(x: Tensor, factor: Tensor) -> Tensor:
@@ -103,8 +110,9 @@ def brightness(x: Tensor, factor: Tensor) -> Tensor:
 def contrast(x: Tensor, factor: Tensor) -> Tensor:
     """Away from or towards the picture's mean gray."""
     factor = _each(factor)
-    mean = grayscale(x).mean((1, 2, 3), keepdim=True)
-    return x.mul_(factor).add_(mean * (1 - factor)).clamp_(0, 1)
+    channels = x.mean((2, 3))
+    mean = channels @ channels.new_tensor(GRAY) if x.shape[1] == 3 else channels.mean(1)
+    return x.mul_(factor).add_(_each(mean) * (1 - factor)).clamp_(0, 1)
 
 
 def saturation(x: Tensor, factor: Tensor) -> Tensor:
@@ -122,7 +130,7 @@ def hue(x: Tensor, turn: Tensor) -> Tensor:
         return x
     r, g, b = x.unbind(1)
     scratch = _scratch(x)
-    turns, swapped, second, low, high, h = (scratch.take(f"hue{i}", r.shape) for i in range(6))
+    turns, swapped, second, low, high, h, chroma = (scratch.take(f"hue{i}", r.shape) for i in range(7))
     # Sort the channels and remember in `turns` which sixth of the colour circle they were in. Comparisons are kept as
     # 0 and 1 in floating point: `where` is several times slower.
     torch.lt(g, b, out=turns).mul_(-6)
@@ -133,14 +141,15 @@ def hue(x: Tensor, turn: Tensor) -> Tensor:
     middle = torch.minimum(r, second, out=second)
     turns.addcmul_(swapped, turns, value=-2).sub_(swapped, alpha=2)
     torch.sub(middle, low, out=h)
-    chroma = torch.sub(high, torch.minimum(middle, low, out=low), out=low)
+    torch.minimum(middle, low, out=low)
+    torch.sub(high, low, out=chroma)
     h.div_(torch.clamp_min(chroma, 1e-12, out=swapped)).add_(turns).abs_().add_(6 * turn[:, None, None])
     h.sub_(torch.mul(h, 1 / 6, out=swapped).floor_().mul_(6))  # in sixths of the circle, 0 ≤ h < 6
-    # how much of the chroma each channel lacks at h: a trapezoid wave
-    for channel, (centre, rises) in enumerate(((3.0, False), (2.0, True), (4.0, True))):
-        lack = torch.sub(h, centre, out=swapped).abs_()
-        lack = lack.sub_(1) if rises else lack.neg_().add_(2)
-        torch.addcmul(high, chroma, lack.clamp_(0, 1), value=-1, out=x[:, channel])
+    # each channel is a trapezoid wave of h between the lowest and the highest: red has its valley at 3, the others a
+    # peak at 2 and 4
+    for channel, (centre, base, sign) in enumerate(((3, low, 1), (2, high, -1), (4, high, -1))):
+        wave = torch.sub(h, centre, out=swapped).abs_().sub_(1).clamp_(0, 1)
+        torch.addcmul(base, chroma, wave, value=sign, out=x[:, channel])
     return x
 
 
@@ -161,7 +170,7 @@ def to_gray(x: Tensor, where: Tensor) -> Tensor:
 
 
 def blur_weights(sigma: Tensor, length: int, radius: int) -> Tensor:
-    """(N, length, length) Gaussian blur along a line, mirrored at its ends; sigma 0: no blur."""
+    """(N, length, length) Gaussian blur along a line, (from, to), mirrored at its ends; sigma 0: no blur."""
     radius = min(radius, length - 1)
     offset = torch.arange(-radius, radius + 1, device=sigma.device)
     kernel = torch.exp(-0.5 * (offset / sigma.clamp_min(1e-3)[:, None]) ** 2)
@@ -171,12 +180,13 @@ def blur_weights(sigma: Tensor, length: int, radius: int) -> Tensor:
     source = torch.where(source >= length, 2 * (length - 1) - source, source)  # … and at the end
     weights = kernel.new_zeros(len(sigma), length, length)
     index = source.expand(len(sigma), -1, -1)
-    return weights.scatter_add_(2, index, kernel[:, None, :].expand(-1, length, -1).contiguous())
+    return weights.scatter_add_(2, index, kernel[:, None, :].expand(-1, length, -1).contiguous()).transpose(1, 2)
 
 
 def gaussian_blur(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
     """Blur each picture by its own sigma (0: leave it)."""
-    return separable(x, blur_weights(sigma, x.shape[2], radius), blur_weights(sigma, x.shape[3], radius))
+    across = _across(x, blur_weights(sigma, x.shape[3], radius))
+    return _down(across, blur_weights(sigma, x.shape[2], radius))
 
 
 def solarize(x: Tensor, where: Tensor, threshold: float = 0.5) -> Tensor:

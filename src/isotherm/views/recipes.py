@@ -20,12 +20,12 @@ from isotherm.views.chance import permutation, uniforms
 
 DRAWS = 18
 STATISTICS = {
-    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),  # CACR, Alg. 1
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
     "cifar100": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
     "stl10": ((0.4409, 0.4279, 0.3868), (0.2683, 0.2610, 0.2687)),
-    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),  # CACR, Alg. 2
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
-"""Mean and standard deviation of the channels, for normalisation."""
+"""Mean and standard deviation of the channels, as CACR (arXiv:2105.03746), Alg. 1 and 2, normalise with."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class View:
         """This view of uint8 pictures, from (N, DRAWS) uniform numbers."""
         size = (self.size or pixels.shape[2], self.size or pixels.shape[3])
         if self.scale is not None or self.flip or size != tuple(pixels.shape[2:]):
-            x = do.unit_range(pixels, passing=True)
-            x = do.resized_crop(x, self._boxes(x, u), size, u[:, 4] < self.flip)
+            x = do.resized_crop(pixels, self._boxes(pixels, u), size, u[:, 4] < self.flip)
         else:
             x = do.unit_range(pixels)
         if self.rotate or self.shift or self.zoom:
@@ -77,11 +76,11 @@ class View:
             x = do.solarize(x, u[:, 13] < self.solarize)
         return x
 
-    def _boxes(self, x: Tensor, u: Tensor) -> Tensor:
-        height, width = x.shape[2:]
+    def _boxes(self, pixels: Tensor, u: Tensor) -> Tensor:
+        height, width = pixels.shape[2:]
         if self.scale is None:
-            whole = torch.tensor([0.0, 0.0, height, width], device=x.device)
-            return whole.expand(len(x), 4)
+            whole = torch.tensor([0.0, 0.0, height, width], device=pixels.device)
+            return whole.expand(len(pixels), 4)
         return do.crop_boxes(u[:, :4], height, width, self.scale, self.ratio)
 
     def _jittered(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
@@ -168,7 +167,11 @@ RECIPES = {
         ),
         Recipe("mocov2", "MoCo v2; CACR Alg. 2", (View(size=224, blur=0.5),)),
         Recipe("cacr-cifar", "CACR Alg. 1, CIFAR", (View(jitter=(0.4,) * 4, jitter_chance=1.0),)),
-        Recipe("stl10", "CACR Alg. 1, STL-10", (View(size=64, jitter=(0.4,) * 4, jitter_chance=1.0),)),
+        Recipe(
+            "stl10",
+            "CACR Alg. 1, STL-10",
+            (View(size=64, scale=(0.08, 1.0), jitter=(0.4,) * 4, jitter_chance=1.0),),
+        ),
         Recipe("byol", "BYOL's two different views", tuple(replace(v, size=224) for v in _PAIR)),
         Recipe("mocov3", "MoCo v3: BYOL's pair", tuple(replace(v, size=224) for v in _PAIR)),
         Recipe(

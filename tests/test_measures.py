@@ -1,0 +1,122 @@
+"""Each measure against brute-force numpy, and in the direction the papers say on constructed embeddings."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import pairwise_distances
+
+from found import views
+from isotherm import measures as M
+from isotherm.engine import tile_size
+
+Z0, Z1 = views(2, n=23, d=6)
+LABELS = torch.arange(23) % 4
+
+
+def unit(z):
+    z = z.numpy()
+    return z / np.linalg.norm(z, axis=1, keepdims=True)
+
+
+def distances(z):
+    return pairwise_distances(unit(z)) ** 2
+
+
+def test_uniformity_is_the_log_mean_kernel_over_distinct_pairs():
+    d = distances(Z0)[~np.eye(23, dtype=bool)]
+    for t in (0.5, 2.0, 5.0):
+        assert M.uniformity(Z0, t) == pytest.approx(math.log(np.mean(np.exp(-t * d))), rel=1e-10)
+    with tile_size(4):
+        assert M.uniformity(Z0) == pytest.approx(math.log(np.mean(np.exp(-2 * d))), rel=1e-10)
+
+
+def test_tolerance_is_the_mean_over_same_class_pairs():
+    s, same = unit(Z0) @ unit(Z0).T, LABELS[:, None].numpy() == LABELS.numpy()
+    assert M.tolerance(Z0, LABELS) == pytest.approx(s[same & ~np.eye(23, dtype=bool)].mean(), rel=1e-10)
+    assert M.tolerance(Z0, LABELS * 7 - 3) == pytest.approx(M.tolerance(Z0, LABELS))
+
+
+def test_alignment_is_the_mean_squared_distance_of_views():
+    assert M.alignment(Z0, Z1) == pytest.approx(np.mean(((unit(Z0) - unit(Z1)) ** 2).sum(1)), rel=1e-10)
+
+
+def test_interclass_uniformity_is_that_of_the_centres():
+    centres = np.stack([unit(Z0)[LABELS.numpy() == c].mean(0) for c in range(4)])
+    d = (pairwise_distances(centres) ** 2)[~np.eye(4, dtype=bool)]
+    assert M.interclass_uniformity(Z0, LABELS) == pytest.approx(math.log(np.mean(np.exp(-2 * d))), rel=1e-10)
+
+
+def test_conditional_entropy_is_that_of_the_repulsion_weights():
+    d = distances(Z0)
+    values = []
+    for i in range(23):
+        e = np.exp(-3.0 * np.delete(d[i], i))
+        p = e / e.sum()
+        values.append(-(p * np.log(p)).sum())
+    assert M.conditional_entropy(Z0, t_neg=3.0) == pytest.approx(np.mean(values), rel=1e-10)
+
+
+def test_local_separation_sorts_the_other_items():
+    s = unit(Z0) @ unit(Z1).T
+    positive, nearest = M.local_separation(Z0, Z1, k=5)
+    assert positive == pytest.approx(np.mean(np.diag(s)), rel=1e-10)
+    others = np.sort(np.stack([np.delete(s[i], i) for i in range(23)]), axis=1)[:, ::-1][:, :5]
+    np.testing.assert_allclose(nearest.numpy(), others.mean(0), rtol=1e-10)
+
+
+def test_effective_rank_is_the_entropy_of_the_spectrum():
+    spectrum = np.linalg.eigvalsh(np.cov(unit(Z0).T, bias=True))
+    p = spectrum / spectrum.sum()
+    assert M.effective_rank(Z0) == pytest.approx(math.exp(-(p * np.log(p)).sum()), rel=1e-8)
+    axes = torch.eye(8, dtype=torch.float64)
+    assert M.effective_rank(torch.cat([axes, -axes])) == pytest.approx(8, rel=1e-10)
+
+
+def test_hardness_is_a_share_that_low_temperature_gives_to_the_nearest():
+    s = torch.tensor([0.9, 0.5, -0.5], dtype=torch.float64)
+    r = M.hardness(s, 0.1)
+    np.testing.assert_allclose(r.numpy(), np.exp(s.numpy() / 0.1) / np.exp(s.numpy() / 0.1).sum())
+    assert M.hardness(s, 0.01)[0] > 0.999
+    assert M.hardness(s, 100.0)[0] < 0.34
+
+
+def test_measures_move_as_the_papers_say():
+    generator = torch.Generator().manual_seed(0)
+    n, d, classes = 600, 16, 6
+    labels = torch.arange(n) % classes
+    sphere = torch.randn(n, d, generator=generator)
+    centres = torch.linalg.qr(torch.randn(d, d, generator=generator)).Q[:classes]
+    clusters = centres[labels] + 0.02 * torch.randn(n, d, generator=generator)
+    one = torch.ones(n, d) + 0.1 * torch.randn(n, d, generator=generator)
+    point = torch.ones(n, d)
+    assert M.uniformity(sphere) < M.uniformity(clusters) < M.uniformity(one) < M.uniformity(point) + 1e-6
+    assert M.uniformity(point) == pytest.approx(0, abs=1e-5)
+    assert M.tolerance(sphere, labels) < 0.05
+    assert 0.95 < M.tolerance(clusters, labels) < M.tolerance(point, labels) + 1e-6
+    assert M.interclass_uniformity(clusters, labels) < M.interclass_uniformity(one, labels)
+    assert M.effective_rank(point) == 0
+    assert M.effective_rank(clusters) < classes < 0.9 * d < M.effective_rank(sphere)
+    assert M.conditional_entropy(point) == pytest.approx(math.log(n - 1), rel=1e-5)
+    assert M.conditional_entropy(clusters) < M.conditional_entropy(sphere)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: M.uniformity(Z0[:1]), "at least 2 embeddings"),
+        (lambda: M.uniformity(Z0[0]), r"shape \(N, D\)"),
+        (lambda: M.uniformity(Z0.numpy()), "got ndarray"),
+        (lambda: M.uniformity(Z0, t=0), "t must be a positive number"),
+        (lambda: M.tolerance(Z0, LABELS[:5]), r"shape \(23,\); got \(5,\)"),
+        (lambda: M.tolerance(Z0, torch.arange(23)), "one class with 2 items"),
+        (lambda: M.interclass_uniformity(Z0, torch.zeros(23)), "at least 2 classes"),
+        (lambda: M.alignment(Z0, Z1[:5]), "one shape"),
+        (lambda: M.local_separation(Z0, Z1, k=23), "between 1 and the 22 other items"),
+        (lambda: M.uniformity(torch.full((3, 2), float("nan"))), "z holds NaN"),
+    ],
+)
+def test_bad_input_is_said(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
