@@ -16,7 +16,7 @@ class SmallAlexNet(Encoder):
     Zheng et al. (CACR, arXiv:2105.03746), appendix C.1, after Tian et al. 2019 (CMC) and Wang & Isola 2020; 32×32
     pictures for CIFAR, 64×64 for STL-10. Channels 96, 192, 384, 384, 192, pool(3, 2) after conv1, conv2 and conv5;
     fc6 and fc7 4096 wide. Everything but fc8 is without bias and followed by BN and ReLU; fc8 is not normalised here,
-    the pairing does that. Weights start as N(0, 0.02²), as in Wang & Isola's code.
+    the pairing does that. Weights start as N(0, 0.02²), as public copies of that network do (the papers do not say).
 
     The papers probe fc7: ``features(network, x, "fc7")``. 27,221,088 parameters for 32×32, 58,678,368 for 64×64.
     """
