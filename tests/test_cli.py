@@ -107,6 +107,8 @@ def test_data_show_draws_pictures_and_their_views(capsys, tmp_path, more, width)
         (["digit", "--out", "x.png"], "no set 'digit'; did you mean 'digits'?"),
         (["digits", "--out", "x.png", "--recipe", "simclr-cifr"], "did you mean 'simclr-cifar'?"),
         (["digits", "--out", "x.png", "--randbit", "25"], "0 to 24 bits"),
+        (["digits", "--out", "x.png", "--size", "1000000"], "between 1 and 4096"),
+        (["digits", "--out", "/proc/version/x.png"], "/proc/version"),
         (["digits"], "required: --out"),
     ],
 )

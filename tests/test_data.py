@@ -72,11 +72,11 @@ def load(**settings):
 
 def test_an_epoch_deals_every_picture_once():
     loader = load(drop_last=False)
-    seen = torch.cat([b.index for b in loader.epoch(2)])
+    seen = torch.cat([b.places for b in loader.epoch(2)])
     assert sorted(seen.tolist()) == list(range(50))
     assert len(loader) == 7
     assert len(load()) == 6
-    assert sum(len(b.index) for b in load().epoch(2)) == 48
+    assert sum(len(b.places) for b in load().epoch(2)) == 48
 
 
 def test_order_is_a_pure_function_of_seed_and_epoch():
@@ -97,7 +97,7 @@ def test_an_epoch_resumes_in_the_middle_with_the_same_views(prefetch):
     rest = list(load(prefetch=prefetch).epoch(1, start=4))
     assert len(rest) == 2
     for a, b in zip(whole[4:], rest, strict=True):
-        assert torch.equal(a.index, b.index)
+        assert torch.equal(a.places, b.places)
         assert torch.equal(a.labels, b.labels)
         for x, y in zip(a.views, b.views, strict=True):
             assert torch.equal(x, y)
@@ -109,13 +109,13 @@ def test_shares_of_the_processes_make_up_the_batch(world):
     shares = [list(load(rank=r, world=world).epoch(1)) for r in range(world)]
     for number, batch in enumerate(whole):
         parts = [s[number] for s in shares]
-        assert torch.equal(torch.cat([p.index for p in parts]), batch.index)
+        assert torch.equal(torch.cat([p.places for p in parts]), batch.places)
         torch.testing.assert_close(torch.cat([p.views[1] for p in parts]), batch.views[1], rtol=1e-5, atol=1e-5)
 
 
 def test_the_last_batch_is_shared_even_when_it_is_short():
     shares = [list(load(rank=r, world=3, drop_last=False, batch=16).epoch(0))[-1] for r in range(3)]
-    assert sum(len(s.index) for s in shares) == 2
+    assert sum(len(s.places) for s in shares) == 2
 
 
 def test_stopping_early_ends_the_thread_and_errors_come_out():
@@ -141,7 +141,17 @@ def test_impossible_loaders_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         load(**settings)
     with pytest.raises(ValueError, match="cannot start at 7"):
-        next(load().epoch(0, start=7))
+        load().epoch(0, start=7)
+
+
+def test_a_process_may_get_nothing_of_a_short_last_batch():
+    shares = [
+        list(Loader(pictures(n=33), recipe("digits"), 16, drop_last=False, rank=r, world=4).epoch(0)) for r in range(4)
+    ]
+    assert [len(s[-1].places) for s in shares] == [1, 0, 0, 0]
+    views, labels, places = shares[0][0]
+    assert len(views) == 2
+    assert len(labels) == len(places) == 4
 
 
 # --- probing ------------------------------------------------------------------------------------
@@ -155,7 +165,7 @@ def test_randbit_planes_are_the_same_in_all_views_and_epochs():
         for batch in loader.epoch(epoch):
             for view in batch.views:
                 assert view.shape[1] == 3 + 4
-                for place, extra in zip(batch.index.tolist(), view[:, 3:], strict=True):
+                for place, extra in zip(batch.places.tolist(), view[:, 3:], strict=True):
                     assert (extra == extra[:, :1, :1]).all()  # constant over the picture
                     bits = extra[:, 0, 0].tolist()
                     assert planes.setdefault(place, bits) == bits
@@ -280,6 +290,10 @@ def test_random_parts_by_count_and_fraction():
         (lambda i: imbalance.with_counts(i, [1, 2]), "5 classes, got 2"),
         (lambda i: imbalance.with_counts(i, [11, 1, 1, 1, 1]), "10 pictures of 'class 0', cannot take 11"),
         (lambda i: imbalance.with_counts(i, [0] * 5), "the subset is empty"),
+        (lambda i: imbalance.with_counts(i, [-1, 1, 1, 1, 1]), "cannot take -1"),
+        (lambda i: imbalance.exponential_counts(5, 10, groups=0), "groups must be 1 or more"),
+        (lambda i: imbalance.linear(i.subset(i.labels.nonzero()[:, 0])), "no pictures of 'class 0' to begin with"),
+        (lambda i: imbalance.linear(probing.k_bit_images(3, 50, 8)), "3-bit has no classes"),
     ],
 )
 def test_impossible_subsets_are_refused(make, words):
@@ -288,6 +302,9 @@ def test_impossible_subsets_are_refused(make, words):
 
 
 def test_an_index_of_another_set_is_refused(tmp_path):
+    (tmp_path / "b.json").write_text("{}")
+    with pytest.raises(ValueError, match="no index that `save_index` wrote"):
+        imbalance.from_index(pictures(), tmp_path / "b.json")
     imbalance.save_index(pictures(), tmp_path / "a.json")
     with pytest.raises(ValueError, match="lacks 40 of the 50 pictures"):
         imbalance.from_index(pictures(n=10), tmp_path / "a.json")

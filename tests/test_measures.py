@@ -115,6 +115,8 @@ def test_measures_move_as_the_papers_say():
         (lambda: M.alignment(Z0, Z1[:5]), "one shape"),
         (lambda: M.local_separation(Z0, Z1, k=23), "between 1 and the 22 other items"),
         (lambda: M.uniformity(torch.full((3, 2), float("nan"))), "z holds NaN"),
+        (lambda: M.conditional_entropy(Z0, t_neg=math.inf), "t_neg must be a finite number"),
+        (lambda: M.local_separation(Z0, Z1, k=2.5), "got 2.5"),
     ],
 )
 def test_bad_input_is_said(call, words):

@@ -277,6 +277,8 @@ def test_gray_pictures_and_other_channels_pass_through():
     [
         (lambda: recipe("simclr-cifr"), "did you mean 'simclr-cifar'"),
         (lambda: recipe("simclr", views=0), "1 view or more"),
+        (lambda: recipe("simclr", size=0), "between 1 and 4096"),
+        (lambda: recipe("simclr", normalise=((math.nan,), (1.0,))), "finite"),
         (lambda: recipe("simclr", normalise="cifar11"), "no channel statistics"),
         (lambda: recipe("simclr", normalise=((0.5,), (0.0,))), "std positive"),
         (lambda: recipe("none")(PIXELS.float(), torch.arange(5)), "takes uint8 pictures"),
@@ -287,3 +289,33 @@ def test_gray_pictures_and_other_channels_pass_through():
 def test_bad_recipes(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_views_do_not_depend_on_what_surrounds_them(name):
+    ids = torch.arange(5)
+    make = recipe(name, size=24)
+    expected = make(PIXELS, ids)
+    with torch.inference_mode():
+        make(PIXELS, ids)
+        make.plain(PIXELS, size=16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = make(PIXELS, ids)
+    torch.set_default_dtype(torch.float64)
+    try:
+        double = make(PIXELS, ids)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for views in (make(PIXELS, ids), cast, double):
+        for a, b in zip(views, expected, strict=True):
+            assert a.dtype == torch.float32
+            assert torch.equal(a, b)
+    assert [len(v) for v in make(PIXELS[:0], ids[:0])] == [0] * len(expected)
+
+
+def test_a_second_call_leaves_the_first_views_alone():
+    make = recipe("mocov2", size=32)
+    first = make(PIXELS, torch.arange(5))
+    kept = [v.clone() for v in first]
+    make(PIXELS.flip(0), torch.arange(5), epoch=1)
+    assert all(torch.equal(a, b) for a, b in zip(first, kept, strict=True))

@@ -250,7 +250,7 @@ def _mistakes() -> Iterator[None]:
     """What a user got wrong, told in the words of the module that noticed."""
     try:
         yield
-    except (ValueError, TypeError, FileNotFoundError) as mistake:
+    except (ValueError, TypeError, OSError) as mistake:
         raise UsersMistake(str(mistake)) from mistake
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from isotherm.engine import Expectation, Linear, LogSumExp, Periodic, reduce
 from isotherm.engine.tiles import ROW_TILE, ROWS
 from isotherm.pairing import unit, unit_views
-from isotherm.temperature import positive, scaled
+from isotherm.temperature import number, positive, scaled
 from isotherm.types import Pairs, TemperatureLike
 
 
@@ -71,8 +71,14 @@ def interclass_uniformity(z: Tensor, labels: Tensor) -> float:
     sums, counts = _class_sums(z, labels)
     if len(counts) < 2:
         raise ValueError(f"interclass_uniformity needs at least 2 classes, got {len(counts)}.")
-    apart = torch.pdist(sums / counts[:, None]).square()
-    return float(torch.logsumexp(-2 * apart, 0) - math.log(len(apart)))
+    centres = sums / counts[:, None]
+    n = len(centres)
+    rows = []
+    for at in (slice(i, min(i + ROWS, n)) for i in range(0, n, ROWS)):
+        kernel = torch.cdist(centres[at], centres).square().mul_(-2)
+        Periodic(n).hide(kernel, at, slice(0, n), -math.inf)
+        rows.append(kernel.logsumexp(1))
+    return float(torch.cat(rows).logsumexp(0) - math.log(n * (n - 1)))
 
 
 @torch.no_grad()
@@ -83,7 +89,7 @@ def conditional_entropy(z: Tensor, t_neg: float = 2.0) -> float:
 
     CACR (arXiv:2105.03746), eq. 8 and figure 3.
     """
-    energy = Linear(2 * t_neg)
+    energy = Linear(2 * number("t_neg", t_neg))
     log_sums, means = reduce(_with_itself(z), LogSumExp(energy), Expectation(energy, energy))
     return float((log_sums - means).double().mean())
 
@@ -96,7 +102,7 @@ def local_separation(z0: Tensor, z1: Tensor, k: int = 10) -> tuple[float, Tensor
     """
     a, b = unit_views([z0, z1])
     n = len(a)
-    if not 1 <= k < n:
+    if not isinstance(k, int) or not 1 <= k < n:
         raise ValueError(f"k must lie between 1 and the {n - 1} other items, got {k}.")
     total = torch.zeros(k, dtype=torch.float64, device=a.device)
     step = max(ROWS, ROW_TILE // n)

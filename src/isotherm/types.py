@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -18,15 +18,14 @@ TemperatureLike = float | Tensor | Callable[[Tensor], Tensor]
 """A number, a learnable scalar, an `isotherm.temperature` object, or any function s ↦ τ(s)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What the loader deals out."""
+class Batch(NamedTuple):
+    """What the loader deals out: ``for views, labels, places in loader.epoch(0)``."""
 
     views: list[Tensor]
     """One float (N, C, H, W) tensor a view."""
     labels: Tensor
     """(N,)"""
-    index: Tensor
+    places: Tensor
     """(N,): the pictures' places in their set."""
 
 

@@ -35,6 +35,8 @@ class Images:
 
     def __post_init__(self) -> None:
         n = len(self.pixels)
+        if n == 0:
+            raise ValueError(f"{self.name} holds no pictures.")
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
             raise ValueError(
                 f"{self.name}: pixels must be uint8 (N, C, H, W), got {self.pixels.dtype} {tuple(self.pixels.shape)}."

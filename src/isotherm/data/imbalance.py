@@ -34,19 +34,19 @@ def exponential_counts(classes: int, largest: int, groups: int = 10, minimum: in
     Some classes may become empty: that is how the paper's set was built; ``minimum=1`` avoids it.
     """
     _check(classes, largest)
+    if groups < 1 or minimum < 0:
+        raise ValueError(f"groups must be 1 or more and minimum 0 or more, got {groups} and {minimum}.")
     groups = min(groups, classes)
-    if minimum < 0:
-        raise ValueError(f"minimum must be 0 or more, got {minimum}.")
     return [max(minimum, _floor(largest * math.exp(c * groups // classes + 1 - groups))) for c in range(classes)]
 
 
 def with_counts(images: Images, counts: Sequence[int], seed: int = 0, kind: str = "chosen counts") -> Images:
     """The first so many pictures of each class in a seeded order; the picture order stays that of the set."""
-    have = images.counts()
+    have = _classes(images)
     if len(counts) != len(have):
         raise ValueError(f"{images.name} has {len(have)} classes, got {len(counts)} counts.")
     for name, wanted, there in zip(images.classes, counts, have, strict=True):
-        if wanted > there:
+        if not 0 <= wanted <= there:
             raise ValueError(f"{images.name} has {there} pictures of '{name}', cannot take {wanted}.")
     keys = uniforms(images.ids, 1, seed=seed, epoch=0, view=-6)[:, 0]
     order = torch.argsort(keys, stable=True)
@@ -61,18 +61,18 @@ def with_counts(images: Images, counts: Sequence[int], seed: int = 0, kind: str 
 
 def long_tail(images: Images, ratio: float, seed: int = 0) -> Images:
     """A long-tailed subset: exponentially fewer pictures of each next class."""
-    counts = long_tail_counts(len(images.classes), min(images.counts()), ratio)
+    counts = long_tail_counts(len(images.classes), _smallest(images), ratio)
     return with_counts(images, counts, seed, f"long tail {ratio:g}")
 
 
 def linear(images: Images, seed: int = 0) -> Images:
     """A subset whose classes grow linearly."""
-    return with_counts(images, linear_counts(len(images.classes), min(images.counts())), seed, "linear imbalance")
+    return with_counts(images, linear_counts(len(images.classes), _smallest(images)), seed, "linear imbalance")
 
 
 def exponential(images: Images, seed: int = 0, minimum: int = 0) -> Images:
     """A subset whose groups of classes grow exponentially."""
-    counts = exponential_counts(len(images.classes), min(images.counts()), minimum=minimum)
+    counts = exponential_counts(len(images.classes), _smallest(images), minimum=minimum)
     return with_counts(images, counts, seed, "exponential imbalance")
 
 
@@ -97,7 +97,10 @@ def save_index(images: Images, path: Path) -> None:
 
 def from_index(images: Images, path: Path) -> Images:
     """The subset that `save_index` wrote down, from the whole set."""
-    ids = torch.tensor(json.loads(path.read_text())["ids"])
+    try:
+        ids = torch.tensor(json.loads(path.read_text())["ids"], dtype=torch.int64)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no index that `save_index` wrote ({error}).") from error
     return images.subset(_places(images, ids), f"as saved in {path.name}")
 
 
@@ -109,6 +112,21 @@ def _places(images: Images, ids: Tensor) -> Tensor:
     if missing:
         raise ValueError(f"{images.name} lacks {missing} of the {len(ids)} pictures the index names.")
     return places
+
+
+def _classes(images: Images) -> list[int]:
+    """How many pictures each class has."""
+    if not images.classes:
+        raise ValueError(f"{images.name} has no classes to make smaller or larger.")
+    return images.counts()
+
+
+def _smallest(images: Images) -> int:
+    """How many pictures every class has at least; imbalance starts from a balanced set."""
+    have = _classes(images)
+    if min(have) == 0:
+        raise ValueError(f"{images.name} has no pictures of '{images.classes[have.index(0)]}' to begin with.")
+    return min(have)
 
 
 def _check(classes: int, largest: int) -> None:

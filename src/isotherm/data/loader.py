@@ -79,10 +79,7 @@ class Loader:
             return self._batch(share, epoch)
 
         numbers = range(start, len(self))
-        if self.prefetch:
-            yield from ahead(make, numbers, self.prefetch)
-        else:
-            yield from map(make, numbers)
+        return ahead(make, numbers, self.prefetch) if self.prefetch else map(make, numbers)
 
     def _batch(self, places: Tensor, epoch: int) -> Batch:
         pixels = self.images.pixels[places].to(self.device, non_blocking=True)

@@ -62,13 +62,17 @@ class Set:
     def there(self, root: Path | str | None = None) -> bool:
         """Whether all its files are there, in one of their forms."""
         folder = self.place(root)
-        return folder is None or any(all((folder / f).exists() for f in form) for form in self.files)
+        return folder is None or any(all(_holds_something(folder / f) for f in form) for form in self.files)
 
     @property
     def advice(self) -> str:
         """What to do when it is not there."""
         fetch = f"`isotherm data get {self.name}` fetches it; or put" if self.fetched else "Put"
         return f"{fetch} {self.missing}"
+
+
+def _holds_something(path: Path) -> bool:
+    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
 
 
 def _forms(*forms: str | tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

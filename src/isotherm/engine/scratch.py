@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 
@@ -20,7 +21,8 @@ class Scratch:
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or len(buffer) < size:
-            buffer = self._buffers[name] = self._like.new_empty(size)
+            with torch.inference_mode(False):  # a buffer born in inference mode could not be written outside it
+                buffer = self._buffers[name] = torch.empty(size, dtype=self._like.dtype, device=self._like.device)
         return buffer[:size].view(*shape)
 
     def fits(self, like: Tensor) -> bool:

@@ -61,11 +61,11 @@ def resample_weights(start: Tensor, length: Tensor, source: int, target: int, fl
     a buffer of this thread until the next call.
     """
     step = (length / target)[:, None]
-    place = torch.arange(target, device=start.device) + 0.5
+    place = torch.arange(target, device=start.device, dtype=start.dtype) + 0.5
     if flip is not None:
         place = torch.where(flip[:, None], target - place, place)
     centre = start[:, None] + place * step
-    pixel = torch.arange(source, device=start.device) + 0.5
+    pixel = torch.arange(source, device=start.device, dtype=start.dtype) + 0.5
     inside = ((pixel > start[:, None]) & (pixel < (start + length)[:, None])).to(start.dtype)
     per_pixel = 1 / step.clamp_min(1)
     out = _scratch(start).take("weights", (len(start), source, target))
@@ -78,7 +78,7 @@ def resized_crop(pixels: Tensor, boxes: Tensor, size: tuple[int, int], flip: Ten
     """Each picture's box, resized, mirrored where `flip` is set; bytes come out in [0, 1], floats as they are."""
     x, gain = pixels, 1.0
     if pixels.dtype == torch.uint8:
-        like = torch.empty(0, device=pixels.device)
+        like = torch.empty(0, dtype=torch.float32, device=pixels.device)
         x, gain = _scratch(like).take("pixels", pixels.shape).copy_(pixels), 1 / 255
     top, left, h, w = boxes.to(x.dtype).unbind(1)
     across = _across(x, resample_weights(left, w, x.shape[3], size[1], flip))
@@ -198,6 +198,8 @@ def solarize(x: Tensor, where: Tensor, threshold: float = 0.5) -> Tensor:
 
 def affine(x: Tensor, angle: Tensor, shift: Tensor, zoom: Tensor, size: tuple[int, int]) -> Tensor:
     """Turn (radians), move (fractions of the size, (N, 2): down, right) and zoom about the centre; black outside."""
+    if not len(x):
+        return x.new_empty(0, x.shape[1], *size)
     cos, sin = torch.cos(angle) / zoom, torch.sin(angle) / zoom
     down, right = -2 * shift[:, 0], -2 * shift[:, 1]
     aspect = x.shape[2] / x.shape[3]

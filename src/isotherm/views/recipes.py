@@ -19,6 +19,7 @@ from isotherm.views import operations as do
 from isotherm.views.chance import permutation, uniforms
 
 DRAWS = 18
+LARGEST = 4096
 STATISTICS = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
     "cifar100": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
@@ -116,19 +117,21 @@ class Recipe:
         if ids.shape != (len(pixels),):
             raise ValueError(f"{self.name} needs one id a picture, shape ({len(pixels)},); got {tuple(ids.shape)}.")
         made = []
-        for number, view in enumerate(self.views):
-            u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
-            order = permutation(4, seed=seed, epoch=epoch, view=number)
-            parts = zip(_parts(pixels), _parts(u, like=pixels), strict=True)
-            drawn = [self.normalised(view.draw(p, n, order)) for p, n in parts]
-            made.append(drawn[0] if len(drawn) == 1 else torch.cat(drawn))
+        with torch.autocast(pixels.device.type, enabled=False):  # the same views, whatever surrounds them
+            for number, view in enumerate(self.views):
+                u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
+                order = permutation(4, seed=seed, epoch=epoch, view=number)
+                parts = zip(_parts(pixels), _parts(u, like=pixels), strict=True)
+                drawn = [self.normalised(view.draw(p, n, order)) for p, n in parts]
+                made.append(drawn[0] if len(drawn) == 1 else torch.cat(drawn))
         return made
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The pictures themselves, resized if need be and normalised: what a probe sees."""
         view = View(size=size, scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0)
         none = torch.zeros(len(pixels), DRAWS, device=pixels.device)
-        return self.normalised(view.draw(pixels, none, ()))
+        with torch.autocast(pixels.device.type, enabled=False):
+            return self.normalised(view.draw(pixels, none, ()))
 
     def normalised(self, x: Tensor) -> Tensor:
         if not self.mean:
@@ -208,6 +211,8 @@ def recipe(
     if count < 1:
         raise ValueError(f"a recipe gives 1 view or more, got {views}.")
     kinds = [base.views[i % len(base.views)] for i in range(count)]
+    if size is not None and not 1 <= size <= LARGEST:
+        raise ValueError(f"the size of a view lies between 1 and {LARGEST} pixels, got {size}.")
     if size is not None:
         largest = max((v.size or size) for v in kinds)
         kinds = [replace(v, size=max(1, round((v.size or largest) / largest * size))) for v in kinds]
@@ -225,6 +230,6 @@ def _statistics(
             raise ValueError(f"no channel statistics for '{normalise}'; there are: {', '.join(STATISTICS)}.")
         return STATISTICS[normalise]
     mean, std = (tuple(float(v) for v in part) for part in normalise)
-    if len(mean) != len(std) or any(s <= 0 for s in std):
-        raise ValueError("mean and std must be equally many numbers, and std positive.")
+    if len(mean) != len(std) or not all(math.isfinite(m) for m in mean) or not all(0 < s < math.inf for s in std):
+        raise ValueError("mean and std must be equally many finite numbers, and std positive.")
     return mean, std

@@ -15,6 +15,9 @@ from isotherm.data.sources.reading import Array, as_many, damaged, in_range, pic
 Layout = Literal["NHW", "NHWC", "NCHW"]
 
 
+MOST_CLASSES = 1_000_000
+
+
 def read(path: Path, split: str = "train", labels: Path | str | None = None, layout: Layout | None = None) -> Images:
     """uint8 pictures, NHW, NHWC or NCHW, and labels if there are any (else −1).
 
@@ -49,6 +52,8 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
             given, where = _load(Path(labels)), Path(labels)
     pixels = _channels_first(x, path, layout)
     y = np.full(len(pixels), -1) if given is None else as_many(_whole_numbers(given, where), pixels, where)
+    if len(y) and y.max() >= MOST_CLASSES:
+        raise ValueError(f"{where}: a label is {y.max()}; labels number the classes from 0, up to {MOST_CLASSES:,}.")
     if len(y):
         in_range(y, int(y.max()) + 1, where, unknown=True)
     return pictures(path.stem, pixels, y, 0, [str(c) for c in range(int(y.max(initial=-1)) + 1)])

@@ -112,8 +112,13 @@ def _open(source: Source) -> Image.Image:
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:
     if image.mode == mode:
         return image
+    if image.mode == "F":
+        raise ValueError("its pixels are floating-point numbers of an unknown range")
     if image.mode.startswith("I"):  # 16 bits a pixel: Pillow would clip them, not scale them
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert(mode)
+        wide = np.asarray(image)
+        if image.mode == "I" and wide.max(initial=0) < 256:  # 32-bit numbers that are bytes
+            return Image.fromarray(wide.clip(0).astype(np.uint8)).convert(mode)
+        return Image.fromarray((wide >> 8).astype(np.uint8)).convert(mode)
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     return image.convert(mode)

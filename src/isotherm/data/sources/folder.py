@@ -92,11 +92,13 @@ def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path]]:
     strangers: list[Path] = []
     for c in classes:
         before = len(files)
+        seen: set[str] = set()  # a link to a folder above would go round in circles
         for place, folders, names in os.walk(folder / c, followlinks=True):
-            folders.sort()
+            seen.add(os.path.realpath(place))
+            folders[:] = sorted(f for f in folders if os.path.realpath(os.path.join(place, f)) not in seen)
             for file in sorted(n for n in names if not n.startswith(".")):
                 whole = Path(place, file)
-                if whole.suffix.lower() in PICTURES:
+                if whole.suffix.lower() in PICTURES and whole.is_file():  # not a link to nowhere
                     files.append(whole.relative_to(folder).as_posix())
                 else:
                     strangers.append(whole)
