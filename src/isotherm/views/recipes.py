@@ -116,15 +116,18 @@ class Recipe:
             )
         if ids.shape != (len(pixels),):
             raise ValueError(f"{self.name} needs one id a picture, shape ({len(pixels)},); got {tuple(ids.shape)}.")
-        made = []
+        order = permutation(4, seed=seed, epoch=epoch, view=0)
+        made: dict[int, Tensor] = {}
         with torch.autocast(pixels.device.type, enabled=False):  # the same views, whatever surrounds them
-            for number, view in enumerate(self.views):
-                u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
-                order = permutation(4, seed=seed, epoch=epoch, view=number)
-                parts = zip(_parts(pixels), _parts(u, like=pixels), strict=True)
+            for view in dict.fromkeys(self.views):  # views of one kind are drawn together
+                numbers = [i for i, v in enumerate(self.views) if v == view]
+                u = torch.cat([uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=i) for i in numbers])
+                pictures = pixels.repeat(len(numbers), 1, 1, 1)
+                parts = zip(_parts(pictures), _parts(u, like=pictures), strict=True)
                 drawn = [self.normalised(view.draw(p, n, order)) for p, n in parts]
-                made.append(drawn[0] if len(drawn) == 1 else torch.cat(drawn))
-        return made
+                together = drawn[0] if len(drawn) == 1 else torch.cat(drawn)
+                made |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
+        return [made[i] for i in range(len(self.views))]
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The pictures themselves, resized if need be and normalised: what a probe sees."""
@@ -142,8 +145,8 @@ class Recipe:
         return x.sub_(mean).div_(std)
 
 
-AT_ONCE = 1 << 20
-"""Numbers of a picture batch worked on at once on a processor: bounds the buffers of `operations` (4 MB each)."""
+AT_ONCE = 1 << 21
+"""Numbers of a picture batch worked on at once on a processor: bounds the buffers of `operations` (8 MB each)."""
 
 
 def _parts(rows: Tensor, like: Tensor | None = None) -> Sequence[Tensor]:
