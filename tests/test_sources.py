@@ -744,3 +744,43 @@ def test_real_sets_fetched_here(name):
         images = load(name, split)
         assert len(images) == SETS[name].pictures[split]
         assert name == "mnist" or set(images.counts()) == {len(images) // 10}
+
+
+# What a reviewer found
+
+
+def test_links_to_nowhere_and_in_circles_bring_no_pictures(tree):
+    before = load(f"folder:{tree}", size=8)
+    kind = next(p for p in sorted((tree / "train").iterdir()) if p.is_dir())
+    (kind / "broken.png").symlink_to(tree / "nowhere.png")
+    (kind / "loop").symlink_to(kind)
+    after = load(f"folder:{tree}", size=8)
+    assert torch.equal(after.ids, before.ids)
+    assert any("broken.png" in note or "skipped" in note for note in after.notes)
+
+
+def test_wide_pixels_are_brought_to_bytes_or_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "root"))
+    folder = tmp_path / "set" / "train" / "wide"
+    folder.mkdir(parents=True)
+    gray = noise(8, 8)
+    Image.fromarray(gray.astype(np.int32)).save(folder / "a.tiff")
+    assert np.array_equal(load(f"folder:{tmp_path / 'set'}", size=8).pixels[0, 0].numpy(), gray)
+    Image.fromarray(gray.astype(np.float32) / 255).save(folder / "b.tiff")
+    with pytest.raises(ValueError, match="floating-point numbers of an unknown range"):
+        load(f"folder:{tmp_path / 'set'}", size=8, bad="error")
+
+
+def test_labels_that_number_no_classes_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", noise(2, 3, 4, 4))
+    np.save(tmp_path / "a_labels.npy", np.array([0, 10**12]))
+    with pytest.raises(ValueError, match="labels number the classes from 0"):
+        load(f"arrays:{tmp_path / 'a.npy'}")
+    np.save(tmp_path / "none.npy", noise(0, 3, 4, 4))
+    with pytest.raises(ValueError, match="holds no pictures"):
+        load(f"arrays:{tmp_path / 'none.npy'}")
+
+
+def test_an_empty_folder_is_not_a_set(tmp_path):
+    (tmp_path / "cifar10" / "cifar-10-batches-py").mkdir(parents=True)
+    assert not SETS["cifar10"].there(tmp_path)
