@@ -387,3 +387,13 @@ def test_a_number_can_take_the_place_of_a_learnable_temperature():
     loss.temperature = T.CosineSchedule(0.1, 1.0, 4).at(1)
     assert not list(loss.parameters())
     torch.testing.assert_close(loss(*z), nn.NTXentLoss(0.55)(*z))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "labelled"])
+@pytest.mark.parametrize(
+    "loss", [nn.NTXentLoss(), nn.AlignUniformLoss(), nn.CACRLoss(cost="rbf"), nn.DCLWLoss()], ids=repr
+)
+def test_a_loss_takes_blocks_of_any_pairing(loss, kind):
+    z = torch.cat(views(2, n=6)).requires_grad_()
+    loss.of([blocks(z)[kind]]).backward()
+    assert torch.isfinite(z.grad).all()

@@ -212,7 +212,7 @@ def test_an_archive_from_the_web_is_unpacked(server, tmp_path, notes):
     [
         ({"good": b"1", "../evil": b"2"}, []),
         ({"good": b"1", "a/../../evil": b"2"}, []),
-        ({"good": b"1", "/tmp/isotherm-evil": b"2"}, []),
+        ({"good": b"1", "{absolute}/evil": b"2"}, []),
         ({"good": b"1"}, [("evil", tarfile.SYMTYPE, "/etc/passwd")]),
         ({"good": b"1"}, [("evil", tarfile.LNKTYPE, "good")]),
         ({"good": b"1"}, [("evil", tarfile.CHRTYPE, "")]),
@@ -221,6 +221,7 @@ def test_an_archive_from_the_web_is_unpacked(server, tmp_path, notes):
     ids=["up", "up inside", "absolute", "symlink", "hard link", "device", "pipe"],
 )
 def test_a_malicious_archive_is_refused(server, tmp_path, notes, files, links):
+    files = {name.replace("{absolute}", str(tmp_path)): bytes_ for name, bytes_ in files.items()}
     content = archive(files, links)
     server.files["/stl10_binary.tar.gz"] = content
     root = tmp_path / "root"
@@ -230,7 +231,6 @@ def test_a_malicious_archive_is_refused(server, tmp_path, notes, files, links):
         get("stl10", root, notes, [Address(server.address, {"stl10_binary.tar.gz": sha256(content)})])
     assert nothing_left(root)
     assert os.listdir(tmp_path) == ["root"]
-    assert not os.path.exists("/tmp/isotherm-evil")
 
 
 def test_a_symlink_cannot_stand_for_a_wanted_file(npm, tmp_path, notes):

@@ -122,7 +122,7 @@ def effective_rank(z: Tensor) -> float:
 
     Roy & Vetterli 2007. :math:`\lambda_i` are the eigenvalues of the covariance of the unit embeddings.
     """
-    z = unit(_matrix(z), "z").double()
+    z = unit(z, "z").double()
     centred = z - z.mean(0)
     spectrum = torch.linalg.eigvalsh(centred.T @ centred / len(z)).clamp_min(0)
     if spectrum.sum() < 1e-12:
@@ -144,7 +144,7 @@ def hardness(s: Tensor, temperature: TemperatureLike) -> Tensor:
 
 def _with_itself(z: Tensor) -> Pairs:
     """Every item against every other one."""
-    z = unit(_matrix(z), "z")
+    z = unit(z, "z")
     if len(z) < 2:
         raise ValueError(f"at least 2 embeddings are needed, got {len(z)}.")
     return Pairs(z, None, z.new_empty(len(z), 0), Periodic(len(z)), len(z) - 1)
@@ -152,17 +152,10 @@ def _with_itself(z: Tensor) -> Pairs:
 
 def _class_sums(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """For each class that occurs, the sum of its unit embeddings and how many there are, in float64."""
-    z = unit(_matrix(z), "z").double()
+    z = unit(z, "z").double()
     labels = torch.as_tensor(labels, device=z.device)
     if labels.shape != (len(z),):
         raise ValueError(f"labels must hold one label an embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
     _, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     sums = z.new_zeros(len(counts), z.shape[1]).index_add(0, place, z)
     return sums, counts.double()
-
-
-def _matrix(z: Tensor) -> Tensor:
-    if not isinstance(z, Tensor) or z.ndim != 2:
-        what = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
-        raise ValueError(f"z must be a tensor of shape (N, D), one row an embedding; got {what}.")
-    return z

@@ -105,7 +105,7 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
 
     `index` says which entry is whose; `among` names the entries that may be negatives (all of them by default).
     """
-    q = unit(_matrix(queries, "queries"), "queries")
+    q = unit(queries, "queries")
     if index.shape != (len(q),):
         raise ValueError(f"index must name one bank entry a query, shape ({len(q)},); got {tuple(index.shape)}.")
     entries = unit(_like(bank, q, "bank"), "bank")
@@ -128,7 +128,7 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
 
 def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
     """Supervised: everything with the query's label is a positive, everything else a negative."""
-    z = unit(_matrix(embeddings, "embeddings"), "embeddings")
+    z = unit(embeddings, "embeddings")
     labels = torch.as_tensor(labels, device=z.device)
     if labels.shape != (len(z),):
         raise ValueError(f"labels must hold one label an embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
@@ -160,7 +160,7 @@ def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
 
 def unit(z: Tensor, name: str) -> Tensor:
     """Rows of length one, in at least float32. Any finite length goes in, however large or small, but not zero."""
-    if not z.is_floating_point():
+    if not _matrix(z, name).is_floating_point():
         raise TypeError(f"{name} must hold floating-point numbers, got {z.dtype}.")
     if not z.numel():
         raise ValueError(f"{name} holds no numbers: shape {tuple(z.shape)}.")

@@ -1,4 +1,4 @@
-"""Buffers that outlive their use: on a processor, the page faults of fresh memory cost as much as the arithmetic."""
+"""Buffers that outlive their use: on a processor, the page faults of fresh memory took a third of an engine pass."""
 
 from __future__ import annotations
 

@@ -46,8 +46,9 @@ class AlignUniformLoss(Loss):
     def of(self, blocks: Sequence[Pairs]) -> Tensor:
         terms = []
         for pairs in blocks:
-            # from the differences: 2 − 2s loses close positives to rounding
-            distance = torch.stack([(pairs.queries - p).square().sum(1) for p in pairs.partners], 1)
+            distance = 2 - 2 * pairs.positives
+            if pairs.partners:  # from the differences: 2 − 2s loses close positives to rounding
+                distance = torch.stack([(pairs.queries - p).square().sum(1) for p in pairs.partners], 1)
             if self.alpha != 2:
                 apart = distance > 0  # the root has no slope at 0
                 distance = torch.where(apart, distance.where(apart, 1.0) ** (self.alpha / 2), 0.0)

@@ -3,7 +3,7 @@
 Pictures are float (N, C, H, W) in [0, 1]. Each operation is a plain function of the pictures and per-picture
 parameters, and may overwrite the pictures it is given; drawing the parameters is `recipes`' business. Cropping,
 resizing, flipping and blurring are *separable*: two batched matrix products with per-picture weights, exact where an
-interpolated sampling grid would alias, and faster.
+interpolated sampling grid would alias, and as fast.
 """
 
 from __future__ import annotations
