@@ -74,6 +74,59 @@ def test_effective_rank_is_the_entropy_of_the_spectrum():
     assert M.effective_rank(torch.cat([axes, -axes])) == pytest.approx(8, rel=1e-10)
 
 
+def test_spectrum_is_that_of_the_covariance():
+    wanted = np.linalg.eigvalsh(np.cov(unit(Z0).T, bias=True))[::-1]
+    np.testing.assert_allclose(M.spectrum(Z0).numpy(), wanted, atol=1e-12)
+
+
+def test_projections_of_even_points_are_those_of_the_prior():
+    sphere = torch.randn(20_000, 32, generator=torch.Generator().manual_seed(0))
+    seen = M.projections(sphere, count=8)
+    assert seen.shape == (8, 20_000)
+    np.testing.assert_allclose(seen.var(1).numpy(), 1 / 32, rtol=0.05)
+    assert torch.equal(seen, M.projections(sphere, count=8))
+    assert not torch.equal(seen, M.projections(sphere, count=8, seed=1))
+    assert M.prior_distance(sphere) < 0.05
+    point = torch.ones(500, 32)
+    assert M.prior_distance(point, count=2000) == pytest.approx(math.sqrt(2), rel=0.05)  # 2,000 random directions
+    assert M.prior_distance(sphere[:, :2]) < M.prior_distance(torch.eye(2)[torch.arange(500) % 2])
+
+
+@pytest.mark.parametrize(("n", "block"), [(23, 1024), (23, 5), (24, 8), (700, 512)])
+def test_one_pass_gives_what_loops_over_pairs_give(monkeypatch, n, block):
+    monkeypatch.setattr(M, "BLOCK", block)  # so that a small case has many tiles
+    z, labels = views(1, n=n, d=6)[0], torch.from_numpy(np.random.default_rng(0).integers(0, 5, n))
+    labels[3] = 99  # one of its kind
+    found = M.pairwise(z, labels)
+    s, same = unit(z) @ unit(z).T, (labels[:, None] == labels).numpy()
+    apart = ~np.eye(n, dtype=bool)
+    upper = np.triu(apart)
+    edges = np.linspace(-1, 1, M.BINS + 1)
+    np.testing.assert_array_equal(found.histogram.numpy(), np.histogram(s[upper], edges)[0])
+    np.testing.assert_array_equal(found.same_class.numpy(), np.histogram(s[upper & same], edges)[0])
+    np.testing.assert_allclose(found.nearest.numpy(), np.where(apart, s, -9).max(1))
+    lonely = [3, *[i for i in range(n) if same[i].sum() == 1]]
+    assert torch.isinf(found.nearest_same[lonely]).all()
+    several = np.setdiff1d(np.arange(n), lonely)
+    np.testing.assert_allclose(found.nearest_same.numpy()[several], np.where(apart & same, s, -9).max(1)[several])
+    np.testing.assert_allclose(found.nearest_other.numpy(), np.where(same, -9, s).max(1))
+    assert found.uniformity == pytest.approx(M.uniformity(z), rel=1e-10)
+    assert found.conditional_entropy == pytest.approx(M.conditional_entropy(z), rel=1e-10)
+    assert found.mean_similarity == pytest.approx(s[apart].mean(), rel=1e-10)
+    plain = M.pairwise(z)
+    assert torch.equal(plain.histogram, found.histogram)
+    np.testing.assert_allclose(plain.nearest.numpy(), found.nearest.numpy())
+    assert plain.same_class is None
+
+
+def test_one_pass_in_float32_is_that_of_the_engine():
+    z = torch.randn(3000, 16, generator=torch.Generator().manual_seed(1))
+    found = M.pairwise(z)
+    assert int(found.histogram.sum()) == 3000 * 2999 // 2
+    assert found.uniformity == pytest.approx(M.uniformity(z), rel=1e-5)  # float32
+    assert found.conditional_entropy == pytest.approx(M.conditional_entropy(z), rel=1e-5)
+
+
 def test_hardness_is_a_share_that_low_temperature_gives_to_the_nearest():
     s = torch.tensor([0.9, 0.5, -0.5], dtype=torch.float64)
     r = M.hardness(s, 0.1)
@@ -116,6 +169,9 @@ def test_measures_move_as_the_papers_say():
         (lambda: M.uniformity(torch.full((3, 2), float("nan"))), "z holds NaN"),
         (lambda: M.conditional_entropy(Z0, t_neg=math.inf), "t_neg must be a finite number"),
         (lambda: M.local_separation(Z0, Z1, k=2.5), "got 2.5"),
+        (lambda: M.pairwise(Z0[:1]), "at least 2 embeddings"),
+        (lambda: M.pairwise(Z0, LABELS[:5]), r"shape \(23,\); got \(5,\)"),
+        (lambda: M.projections(Z0, count=0), "at least 1 direction"),
     ],
 )
 def test_bad_input_is_said(call, words):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from isotherm.bench.measure import Bar
     from isotherm.data.fetch import Note
+    from isotherm.inspect import Health, Measure
 
 
 class UsersMistake(Exception):
@@ -41,12 +42,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = _parser()
-    arguments = parser.parse_args(argv)
-    if "run" not in arguments:
-        parser.print_help()
-        return 0
+    argv = sys.argv[1:] if argv is None else list(argv)
     try:
+        if argv[:1] == ["train"]:  # its settings depend on what it trains: `isotherm.train.config` reads them
+            return _train(argv[1:])
+        parser = _parser()
+        arguments = parser.parse_args(argv)
+        if "run" not in arguments:
+            parser.print_help()
+            return 0
         return int(arguments.run(arguments) or 0)
     except UsersMistake as mistake:
         print(f"isotherm: {mistake}", file=sys.stderr)
@@ -55,7 +59,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("isotherm: interrupted", file=sys.stderr)
         return 130
     except ModuleNotFoundError as missing:
-        extra = dict.fromkeys(("rich", "matplotlib", "sklearn", "scipy", "PIL"), "lab")
+        lab = (
+            "rich",
+            "matplotlib",
+            "sklearn",
+            "scipy",
+            "PIL",
+            "lightning_fabric",
+            "jsonargparse",
+            "yaml",
+            "safetensors",
+        )
+        extra = dict.fromkeys(lab, "lab")
         extra |= {"pyarrow": "parquet", "lightly": "peers", "pytorch_metric_learning": "peers"}
         name = (missing.name or "").split(".")[0]
         if name not in extra:
@@ -68,8 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="isotherm",
         description="The workbench for contrastive representation learning.",
-        epilog="examples:\n  isotherm losses\n  isotherm losses CACRLoss\n  isotherm data get cifar10\n"
-        "  isotherm bench losses --pairs 1024",
+        epilog="examples:\n  isotherm losses CACRLoss\n  isotherm train --out runs/first\n"
+        "  isotherm evaluate runs/first\n  isotherm inspect embeddings.npy --labels labels.npy --html health.html\n"
+        "  isotherm data get cifar10\n  isotherm bench losses --pairs 1024",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"isotherm {__version__}")
@@ -83,6 +99,18 @@ def _parser() -> argparse.ArgumentParser:
     losses.add_argument("name", nargs="?", metavar="NAME", help="show this loss in full, with its equation")
     losses.set_defaults(run=_losses)
 
+    _data_commands(commands)
+    commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
+    _evaluate_commands(commands)
+    _bench_commands(commands)
+    return parser
+
+
+Commands = Any
+"""What argparse calls a sub-parsers action, whose type it does not name."""
+
+
+def _data_commands(commands: Commands) -> None:
     data = commands.add_parser(
         "data", help="the sets of pictures: which there are, and how to get them"
     ).add_subparsers(title="what to do", metavar="WHAT", required=True)
@@ -125,6 +153,59 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--digits", type=_positive, metavar="N", help="paste N unique digits (Chen & Li)")
     show.set_defaults(run=_data_show)
 
+
+def _evaluate_commands(commands: Commands) -> None:
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
+        description="Probe a run's frozen encoder on its test pictures, and examine its embedding of them.",
+        epilog="examples:\n  isotherm evaluate runs/first\n"
+        "  isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    evaluate.add_argument("run_folder", type=Path, metavar="RUN", help="a folder that `isotherm train` made")
+    evaluate.add_argument(
+        "--probe",
+        default="knn,linear",
+        metavar="P,…",
+        help="knn, linear (exact), wang-liu, cacr-small, cacr-large (the papers' protocols; with -augmented on fresh "
+        "views), finetune, fewshot, fewshot-finetune (knn,linear)",
+    )
+    evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
+    evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
+    evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number")
+    evaluate.set_defaults(run=_evaluate)
+
+    inspecting = commands.add_parser(
+        "inspect",
+        help="is an embedding file healthy, and which temperature suits it?",
+        description="Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.",
+        epilog="examples:\n  isotherm inspect embeddings.npy --labels labels.npy --html health.html\n"
+        "  isotherm inspect features.npz --labels y --views z2\n"
+        "  isotherm inspect huge.npy --sample 50000",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one an item")
+    _about_files(inspecting)
+    inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
+    inspecting.add_argument("--key", metavar="K", help="which array of the file holds the embeddings")
+    inspecting.add_argument("--map", default="tsne", choices=("tsne", "pca", "none"), help="the page's map (tsne)")
+    inspecting.set_defaults(run=_inspect)
+
+    comparing = commands.add_parser(
+        "compare",
+        help="several runs or embedding files side by side",
+        description="The measures of several embedding files or run folders side by side, the best marked.",
+        epilog="examples:\n  isotherm compare runs/a runs/b\n"
+        "  isotherm compare a.npy b.npy --labels y.npy --html ab.html",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    comparing.add_argument("files", type=Path, nargs="+", metavar="A", help="files or run folders, at least two")
+    _about_files(comparing)
+    comparing.set_defaults(run=_compare)
+
+
+def _bench_commands(commands: Commands) -> None:
     bench = commands.add_parser("bench", help="time and memory, as ratios in one run").add_subparsers(
         title="benchmarks", metavar="WHAT", required=True
     )
@@ -155,8 +236,26 @@ def _parser() -> argparse.ArgumentParser:
         description="What views, loss and optimiser add to the encoder's own forward and backward pass.",
     )
     train.add_argument("--rounds", type=_positive, default=4, metavar="R", help="rounds (4)")
+    train.add_argument("--peers", action="store_true", help="whole epochs against lightly instead (extra 'peers')")
     train.set_defaults(run=_bench_train)
-    return parser
+    probes = bench.add_parser(
+        "probes",
+        help="nearest neighbours, the linear probe and the measures at the size of CIFAR-10",
+        description="kNN and linear probe on 50,000 × 512 features, all measures on 50,000 × 128; a few minutes.",
+    )
+    probes.add_argument("--rounds", type=_positive, default=3, metavar="R", help="rounds (3)")
+    probes.add_argument("--peers", action="store_true", help="also lightly and faiss (extra 'peers')")
+    probes.set_defaults(run=_bench_probes)
+
+
+def _about_files(parser: argparse.ArgumentParser) -> None:
+    """What inspect and compare both take."""
+    parser.add_argument("--labels", metavar="L", help="a file of labels, or a key or column in the same file")
+    parser.add_argument("--sample", type=_positive, metavar="N", help="examine N rows only, a seeded choice")
+    parser.add_argument("--seed", type=int, default=0, help="seed of every choice (0)")
+    parser.add_argument("--drop", action="store_true", help="leave out rows with NaN or without direction")
+    parser.add_argument("--html", type=Path, metavar="OUT", help="write a self-contained page")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write every number")
 
 
 def _positive(text: str) -> int:
@@ -186,6 +285,156 @@ def _losses(arguments: argparse.Namespace) -> None:
         table.add_row("", f"[dim]{settings or 'no settings'}[/dim]", "", "")
     console.print(table)
     console.print(f"{len(entries)} losses in isotherm.nn; `isotherm losses NAME` shows one with its equation.")
+
+
+TRAIN = """usage: isotherm train [--preset NAME] [--config FILE] [settings] --out DIR [--resume]
+
+Train an encoder with any method and any loss. Settings come from a preset, then a YAML file, then this line.
+Killed at any moment, the same line with --resume continues and ends with the same weights.
+
+examples:
+  isotherm train --out runs/first                                    SimCLR on the embedded digits, seconds
+  isotherm train --loss DySTreSSLoss --loss.tau_max 0.3 --out runs/dystress
+  isotherm train --preset cifar10-cpu --loss.temperature 0.1 --out runs/a
+  isotherm train --preset wang-liu-cifar10 --print_config > mine.yaml
+  isotherm train --config mine.yaml --epochs 20 --out runs/mine --resume
+  torchrun --nproc-per-node=2 -m isotherm.cli train --out runs/two   the same result on two processes
+
+  --preset NAME               a recipe from the list below
+  --config FILE               settings from a YAML file
+  --print_config              print all settings as YAML and stop
+"""
+
+
+def _train(argv: Sequence[str]) -> int:
+    from isotherm.train import config as settings
+
+    with _mistakes():
+        if "--help" in argv or "-h" in argv:
+            print(TRAIN + settings.help_text(argv) + "\n\n" + settings.listing())
+            return 0
+        config, place, only_print = settings.parse(argv)
+        if only_print:
+            from isotherm.train.runs import as_yaml
+
+            print(as_yaml(config), end="")
+            return 0
+        from isotherm.train.loop import Stopped, train
+
+        try:
+            result = train(config, place)
+        except Stopped as stopped:
+            print(f"isotherm: {stopped}", file=sys.stderr)
+            return 0
+    if result:
+        found = ", ".join(f"{name} {value:.4g}" for name, value in result["measures"].items())
+        print(f"{place.out}: {found}; {result['seconds']:.1f} s", flush=True)
+    return 0
+
+
+def _evaluate(arguments: argparse.Namespace) -> None:
+    from isotherm.assess import assess
+    from isotherm.inspect import describe
+
+    console = _console()
+    names = [name.strip() for name in arguments.probe.split(",") if name.strip()]
+    command = f"isotherm evaluate {arguments.run_folder} --probe {','.join(names)}"
+    with _mistakes(), _progress(console) as note:
+        found = assess(
+            arguments.run_folder, names, arguments.seed, arguments.html, arguments.json, command=command, note=note
+        )
+    table = _table("probe", "accuracy", "95 %, or spread over seeds", "balanced", "n")
+    for name, score in found.scores.items():
+        entry = score.as_dict()
+        spread = "interval" in entry
+        low, high = entry["interval"] if spread else (entry["mean"] - entry["sd"], entry["mean"] + entry["sd"])
+        accuracy = entry["accuracy"] if spread else entry["mean"]
+        balanced = f"{100 * entry['balanced']:.2f} %" if spread else ""
+        table.add_row(
+            name, f"{100 * accuracy:.2f} %", f"{100 * low:.2f} to {100 * high:.2f}", balanced, f"{entry.get('n', '')}"
+        )
+    console.print(table)
+    if found.health is not None:
+        _health(console, found.health, describe(found.health))
+    for path in (arguments.html, arguments.json):
+        if path:
+            console.print(f"written to {path}", highlight=False)
+
+
+def _inspect(arguments: argparse.Namespace) -> None:
+    from isotherm import inspect as inspection
+
+    console = _console()
+    with _mistakes(), _progress(console) as note:
+        note("examining", str(arguments.file))
+        health = inspection.run(
+            arguments.file,
+            arguments.labels,
+            arguments.views,
+            arguments.key,
+            arguments.html,
+            arguments.json,
+            arguments.sample,
+            arguments.seed,
+            arguments.drop,
+            arguments.map,
+            command=f"isotherm inspect {arguments.file}",
+        )
+    _health(console, health, inspection.describe(health))
+    for path in (arguments.html, arguments.json):
+        if path:
+            console.print(f"written to {path}", highlight=False)
+
+
+def _health(console: Console, health: Health, measures: Sequence[Measure]) -> None:
+    colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
+    table = _table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
+    for m in measures:
+        table.add_row(m.title, f"[{colours[m.level]}]{m.value:.4g}[/]", m.healthy, f"[dim]{m.meaning}[/dim]")
+    console.print(table)
+    for finding in health.findings:
+        console.print(f"[{colours[finding.level]}]{finding.level:>4}[/]  ", end="")
+        console.print(finding.text, markup=False, highlight=False, soft_wrap=True)
+    console.print(health.advice.reasoning, markup=False, highlight=False, soft_wrap=True)
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from isotherm import inspect as inspection
+
+    console = _console()
+    with _mistakes(), _progress(console) as note:
+        note("examining", "")
+        found = inspection.run_compare(
+            arguments.files,
+            arguments.labels,
+            arguments.html,
+            arguments.json,
+            arguments.sample,
+            arguments.seed,
+            arguments.drop,
+            command=f"isotherm compare {' '.join(str(f) for f in arguments.files)}",
+        )
+    table = _table("measure", *(entry.name for entry in found.entries))
+    for row in found.rows:
+        shown = ["" if v is None else f"{v:.4g}" for v in row.values]
+        table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(shown)))
+    console.print(table)
+    for path in (arguments.html, arguments.json):
+        if path:
+            console.print(f"written to {path}", highlight=False)
+
+
+def _bench_probes(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import probes
+
+    console = _console()
+    with _progress(console) as note:
+        found = probes.run(arguments.rounds, arguments.peers, note)
+    table = _table("10,000 queries against 50,000 × 512, k = 200", "seconds")
+    for name, seconds in sorted(found.knn.items(), key=lambda item: item[1]):
+        table.add_row(name, f"{seconds:.2f}")
+    console.print(table)
+    console.print(_bars(probes.bars(found)))
 
 
 def _data_list(arguments: argparse.Namespace) -> None:
@@ -271,6 +520,18 @@ def _bench_train(arguments: argparse.Namespace) -> None:
     from isotherm.bench import train
 
     console = _console()
+    if arguments.peers:
+        from isotherm.bench import epochs
+
+        with _progress(console) as note:
+            rates = epochs.run(arguments.rounds, note)
+        table = _table(f"SimCLR, {epochs.PICTURES:,} pictures of 32×32, batch {epochs.BATCH}", "pictures/s")
+        for name, rate in rates.items():
+            if name != epochs.SAVING:
+                table.add_row(name, f"{rate:,.0f}")
+        console.print(table)
+        console.print(_bars(epochs.bars(rates)))
+        return
     with _progress(console) as note:
         found = train.run(arguments.rounds, note)
     table = _table("32×32, float32 unless said", *found)

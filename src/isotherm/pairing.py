@@ -93,11 +93,15 @@ def queued(views: Views, queue: Tensor, with_queries: bool = False) -> list[Pair
     return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners))]
 
 
-def momentum(queries: Tensor, keys: Tensor) -> list[Pairs]:
-    """MoCo v3: a prediction looks for its key among the keys of the whole batch."""
-    q, k = unit_views([queries, keys])
-    _, everyone = _batch("momentum", [q, k])
-    return [_one_way(q, k, (q * k).sum(1, keepdim=True), everyone, 0)]
+def momentum(queries: Tensor, *keys: Tensor) -> list[Pairs]:
+    """MoCo v3: a prediction looks for its keys, one of each other view, among the keys of the whole batch."""
+    q, *partners = unit_views([queries, *keys])
+    n, everyone = _batch("momentum", [q])
+    positives = torch.stack([(q * k).sum(1) for k in partners], 1)
+    candidates = torch.cat([world.gather(k) for k in partners])
+    hidden: Mask = Periodic(n) if world.size() == 1 else Same(everyone.mine, everyone.all.repeat(len(partners)))
+    negatives = len(partners) * (everyone.total - 1)
+    return [Pairs(q, candidates, positives, hidden, negatives, partners=tuple(partners))]
 
 
 def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = None) -> list[Pairs]:

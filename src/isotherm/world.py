@@ -7,6 +7,7 @@ of one process holding the whole batch, also when the local batches differ in si
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -59,6 +60,64 @@ def mean(values: Tensor) -> Tensor:
     shared = local.detach().clone()
     dist.all_reduce(shared)
     return local + (shared / size() - local.detach())
+
+
+def total(rows: Tensor) -> Tensor:
+    """The sum of everyone's tensors; the gradient flows back to all of them."""
+    return rows if size() == 1 else _Total.apply(rows)  # type: ignore[no-untyped-call]
+
+
+def average_gradients(parameters: Iterable[Tensor]) -> None:
+    """Every process gets the mean of everyone's gradients; a parameter without one counts as zero."""
+    if size() == 1:
+        return
+    mine = list(parameters)
+    for p in mine:
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+    grads = [p.grad for p in mine if p.grad is not None]
+    for kind in dict.fromkeys((g.dtype, g.device) for g in grads):
+        alike = [g for g in grads if (g.dtype, g.device) == kind]
+        together = torch.cat([g.flatten() for g in alike])  # one message instead of one a parameter
+        dist.all_reduce(together)
+        together /= size()
+        for g, part in zip(alike, together.split([g.numel() for g in alike]), strict=True):
+            g.copy_(part.view_as(g))
+
+
+def any_of(flag: bool, device: torch.device) -> bool:
+    """Whether the flag is up on any process."""
+    if size() == 1:
+        return flag
+    up = torch.tensor([float(flag)], device=device)
+    dist.all_reduce(up, dist.ReduceOp.MAX)
+    return bool(up.item())
+
+
+def wait() -> None:
+    """Until everyone is here."""
+    if size() > 1:
+        dist.barrier()
+
+
+def leave() -> None:
+    """This process takes part no longer."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        everyone = rows.contiguous().clone()
+        dist.all_reduce(everyone)
+        return everyone
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        everyone = grad.contiguous().clone()
+        dist.all_reduce(everyone)
+        return everyone
 
 
 class _Gather(torch.autograd.Function):

@@ -37,7 +37,7 @@ def compiled() -> TwoViews:
 
 
 def lightly(temperature: float = 0.2) -> TwoViews:
-    _torchvision_that_imports()
+    torchvision_that_imports()
     return importlib.import_module("lightly.loss").NTXentLoss(temperature=temperature)  # type: ignore[no-any-return]
 
 
@@ -46,7 +46,7 @@ def metric_learning(temperature: float = 0.2) -> TwoViews:
     return losses.SelfSupervisedLoss(losses.NTXentLoss(temperature=temperature))  # type: ignore[no-any-return]
 
 
-def _torchvision_that_imports() -> None:
+def torchvision_that_imports() -> None:
     """lightly imports torchvision, whose registry build misses two operators next to a CPU build of torch."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

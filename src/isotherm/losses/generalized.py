@@ -105,11 +105,15 @@ class GeneralizedContrastiveLoss(Loss):
         self.scale = None if scale is None else number("scale", scale)
         self.include_self, self.generator = include_self, generator
 
+    @property
+    def without_negatives(self) -> str:
+        return "compares the batch with a prior" if self.distribution == "swd" else ""
+
     def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:
         if self.distribution == "lse":
             return super().of_views(views, negatives)
         if negatives is not None:
-            raise ValueError('distribution="swd" compares the batch with a prior and takes no negatives.')
+            raise ValueError(f'distribution="swd" {self.without_negatives} and takes no negatives.')
         return self._sliced(views)
 
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:

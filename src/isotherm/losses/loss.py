@@ -47,6 +47,11 @@ class Loss(nn.Module):
     takes_labels: ClassVar[bool] = False
     """Whether the positives are those with the query's label."""
 
+    @property
+    def without_negatives(self) -> str:
+        """Why it can use no negatives from a queue or bank; empty if it can."""
+        return "takes its positives and negatives from labels" if self.takes_labels else ""
+
     def __new__(cls, *args: Any, **settings: Any) -> Loss:
         known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
         for name in settings:

@@ -19,9 +19,11 @@ __all__ = ["BYOLLoss", "BarlowTwinsLoss", "SimSiamLoss", "VICRegLoss"]
 class _NegativeFree(Loss):
     """Views in, no candidates."""
 
+    without_negatives = "compares no items"
+
     def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:
         if negatives is not None:
-            raise ValueError(f"{type(self).__name__} compares no items and takes no negatives.")
+            raise ValueError(f"{type(self).__name__} {self.without_negatives} and takes no negatives.")
         return self.agreement(views)
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:

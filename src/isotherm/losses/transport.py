@@ -19,6 +19,7 @@ __all__ = ["CACRLoss", "UAURLoss"]
 
 Cost = Literal["euclidean", "inner", "rbf"]
 Weights = Literal["contrastive", "uniform"]
+Detached = bool | Literal["positive"]
 RBF_PRECISION = 2.0
 
 
@@ -38,7 +39,8 @@ class CACRLoss(Loss):
       (eq. 14), the attraction stays d.
 
     ``attraction`` or ``repulsion="uniform"`` drop the weights (Table 11), negative `t_pos`, `t_neg` turn them round
-    (Table 10), `margin` gives :math:`[\cdot + m]_+` (appendix B.5), `detach_weights` makes the weights constants.
+    (Table 10), `margin` gives :math:`[\cdot + m]_+` (appendix B.5), `detach_weights` makes the weights constants,
+    ``"positive"`` only those of the positives, as with a momentum encoder (Alg. 3).
 
     Fixed points: 0 when all embeddings are equal (euclidean, inner).
     """
@@ -50,7 +52,7 @@ class CACRLoss(Loss):
         cost: Cost = "euclidean",
         attraction: Weights = "contrastive",
         repulsion: Weights = "contrastive",
-        detach_weights: bool = False,
+        detach_weights: Detached = False,
         margin: float | None = None,
         reduction: Reduction = "mean",
     ) -> None:
@@ -59,6 +61,8 @@ class CACRLoss(Loss):
         self.cost = one_of("cost", cost, get_args(Cost))
         self.attraction = one_of("attraction", attraction, get_args(Weights))
         self.repulsion = one_of("repulsion", repulsion, get_args(Weights))
+        if not isinstance(detach_weights, bool) and detach_weights != "positive":
+            raise ValueError(f'detach_weights must be True, False or "positive"; got {detach_weights!r}.')
         self.detach_weights = detach_weights
         self.margin = None if margin is None else number("margin", margin)
         if cost == "rbf":
@@ -101,7 +105,7 @@ class CACRLoss(Loss):
         if t == 0 and isinstance(of, Linear):  # a plain mean of something linear needs no matrix
             (total,) = reduce(pairs, Total(of))
             return total / pairs.negatives
-        (mean,) = reduce(pairs, Expectation(Linear(2 * t), of, self.detach_weights))
+        (mean,) = reduce(pairs, Expectation(Linear(2 * t), of, self.detach_weights is True))
         return mean
 
 

@@ -1,0 +1,127 @@
+"""`isotherm bench train --peers`: whole epochs of SimCLR, ours against a plain lightly loop, and what checkpoints cost.
+
+5,000 32×32 pictures, the small convnet with the same head, batch 256, SGD. The rival is what lightly's own examples do:
+its transform picture by picture in worker processes, its NT-Xent, one forward a view.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotherm.bench.measure import Bar
+from isotherm.bench.rivals import torchvision_that_imports
+from isotherm.data.images import Images
+from isotherm.data.sets import SETS, load
+from isotherm.encoders import encoder, head
+from isotherm.methods import Network
+from isotherm.train import checkpoint, runs
+from isotherm.train.config import Place, configure
+from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+
+PICTURES = 5000
+BATCH = 256
+OURS = "isotherm train"
+WORKERS = (0, 1, 2)
+SAVING = "one checkpoint"
+
+
+def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, float]:
+    """Pictures a second of whole epochs, the best of several; and the seconds of one checkpoint."""
+    with tempfile.TemporaryDirectory() as folder:
+        images = pictures(Path(folder))
+        keep_freed_memory()
+        rivals = {f"lightly, {n} workers": _lightly(images, n) for n in WORKERS}
+        best: dict[str, float] = {}
+        for i in range(rounds):
+            ours, saving = _ours(Path(folder), i)
+            best[OURS] = max(best.get(OURS, 0.0), ours)
+            best[SAVING] = min(best.get(SAVING, 1e9), saving)
+            note("whole epochs", f"{OURS} {best[OURS]:,.0f} pictures/s")
+            for name, epoch in rivals.items():
+                best[name] = max(best.get(name, 0.0), epoch())
+                note("whole epochs", f"{name} {best[name]:,.0f} pictures/s")
+    return best
+
+
+def bars(found: dict[str, float]) -> list[Bar]:
+    rival = max((rate, name) for name, rate in found.items() if name.startswith("lightly"))
+    ratio = found[OURS] / rival[0]
+    share = found[SAVING] / (Place().checkpoint + found[SAVING])
+    return [
+        Bar(f"epochs of SimCLR, against {rival[1]}", "≥ 2×", f"{ratio:.1f}×", ratio >= 2),
+        Bar("checkpoints at their default frequency", "≤ 3 % of the time", f"{share:.2%}", share <= 0.03),
+    ]
+
+
+def pictures(folder: Path) -> Images:
+    """CIFAR-10 if it is there, else noise: the time is the same. Also written where our side reads it."""
+    if SETS["cifar10"].there():
+        pixels = load("cifar10").pixels[:PICTURES]
+    else:
+        pixels = torch.randint(0, 256, (PICTURES, 3, 32, 32), dtype=torch.uint8)
+    np.save(folder / "bench.npy", pixels.permute(0, 2, 3, 1).numpy())
+    return load(f"arrays:{folder / 'bench.npy'}")
+
+
+def _ours(folder: Path, number: int) -> tuple[float, float]:
+    settings = {"data": f"arrays:{folder / 'bench.npy'}", "recipe": "simclr-cifar", "batch": BATCH, "epochs": 2}
+    config = configure({**settings, "watch": 0, "test": "train"})
+    place = Place(out=folder / str(number), quiet=True, checkpoint=1e9)
+    runs.prepare(folder / str(number), config, resume=False)
+    made = Run(fabric_for(config, place), config, place)
+    made.to_the_end()
+    lines = [json.loads(line) for line in (folder / str(number) / runs.METRICS).read_text().splitlines()]
+    first, second = (line["seconds"] for line in lines if "epoch" in line)
+    began = time.perf_counter()
+    checkpoint.save(folder / str(number) / runs.CHECKPOINT, made.state.saved({}, 0))
+    return len(made.loader) * BATCH / (second - first), time.perf_counter() - began
+
+
+def _lightly(images: Images, workers: int) -> Callable[[], float]:
+    """An epoch of lightly's SimCLR; gives pictures a second."""
+    torchvision_that_imports()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transforms = importlib.import_module("lightly.transforms")
+        loss = importlib.import_module("lightly.loss").NTXentLoss(temperature=0.2)
+    image = importlib.import_module("PIL.Image")
+    transform = transforms.SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0)
+    arrays = images.pixels.permute(0, 2, 3, 1).contiguous().numpy()
+
+    class Pictures(torch.utils.data.Dataset[list[Tensor]]):
+        def __len__(self) -> int:
+            return len(arrays)
+
+        def __getitem__(self, i: int) -> list[Tensor]:
+            views: list[Tensor] = transform(image.fromarray(arrays[i]))
+            return views
+
+    backbone = encoder("convnet", 3, 32)
+    network = Network(backbone, head("dystress", backbone.width))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    settings: dict[str, Any] = {"persistent_workers": True} if workers else {}
+    loader: Any = torch.utils.data.DataLoader(
+        Pictures(), BATCH, shuffle=True, drop_last=True, num_workers=workers, **settings
+    )
+
+    def epoch() -> float:
+        began = time.perf_counter()
+        for a, b in loader:
+            optimizer.zero_grad()
+            value = loss(network(a), network(b))
+            value.backward()
+            optimizer.step()
+        return len(loader) * BATCH / (time.perf_counter() - began)
+
+    return epoch

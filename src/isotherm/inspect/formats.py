@@ -1,0 +1,238 @@
+"""Arrays in files: .npy, .npz, .pt, .parquet, .safetensors, and labels as text. Large files are mapped, not loaded.
+
+Files are data: nothing in them is executed, so pickles are refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = NDArray[Any]
+LABEL_KEYS = ("labels", "label", "y", "targets", "target", "class")
+PICKLES = (".pkl", ".pickle", ".joblib", ".p")
+PICKLE = "it is a Python pickle, which can run any program when it is opened. Save the array with numpy.save instead."
+
+
+@dataclass(frozen=True)
+class Column:
+    """An array in a file that has not been read yet."""
+
+    shape: tuple[int, ...]
+    take: Callable[[Array | None], Any]
+    """The given rows (all of them for None), as an array or a tensor."""
+
+
+def arrays(path: Path) -> dict[str, Column]:
+    """The arrays in a file, by key ('' for the only one)."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; an embedding file is wanted (.npy, .npz, .pt, .parquet, .safetensors).")
+    if not path.exists():
+        raise ValueError(f"there is no file {path}.")
+    kind = path.suffix.lower()
+    if kind in PICKLES:
+        raise ValueError(f"{path} is refused: {PICKLE}")
+    readers = {
+        ".npy": _npy,
+        ".npz": _npz,
+        ".pt": _pt,
+        ".pth": _pt,
+        ".parquet": _parquet,
+        ".safetensors": _safetensors,
+        ".txt": _lines,
+        ".csv": _csv,
+        ".tsv": _csv,
+    }
+    if kind not in readers:
+        raise ValueError(f"{path}: unknown format '{kind}'; known are .npy, .npz, .pt, .parquet and .safetensors.")
+    try:
+        return readers[kind](path)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # whatever a damaged file makes its reader raise
+        if isinstance(error, ValueError) and str(error).startswith(str(path)):
+            raise
+        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ValueError(f"{path} cannot be read as {kind}: {said}.") from error
+
+
+def _npy(path: Path) -> dict[str, Column]:
+    with path.open("rb") as file:
+        head = file.read(6)
+    if head[:1] == b"\x80":
+        raise ValueError(f"{path} is refused: {PICKLE}")
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        if "object" in str(error):
+            raise ValueError(f"{path} is refused: it holds Python objects, and {PICKLE}") from error
+        raise
+    return {"": _at_hand(array)}
+
+
+def _npz(path: Path) -> dict[str, Column]:
+    columns = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                first = version == (1, 0)
+                header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+                shape, _, dtype = header(file)
+            name = member.removesuffix(".npy")
+
+            def take(rows: Array | None, name: str = name, dtype: np.dtype[Any] = dtype) -> Array:
+                if dtype.hasobject:
+                    raise ValueError(f"{path}:{name} is refused: it holds Python objects, and {PICKLE}")
+                with np.load(path, allow_pickle=False) as found:
+                    array: Array = found[name]
+                return array if rows is None else array[rows]
+
+            columns[name] = Column(shape, take)
+    return columns
+
+
+def _pt(path: Path) -> dict[str, Column]:
+    try:
+        try:
+            found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        except RuntimeError as error:
+            if "mmap" not in str(error):
+                raise
+            found = torch.load(path, map_location="cpu", weights_only=True)  # saved in the old way
+    except Exception as error:
+        if "weights_only" in str(error) or "Weights only" in str(error) or "Unsupported" in str(error):
+            raise ValueError(
+                f"{path} is refused: it holds Python objects besides tensors, and opening those can run any program. "
+                "Save the tensor alone, or a dictionary of tensors."
+            ) from error
+        raise
+    if not isinstance(found, Mapping):
+        found = {"": found}
+    columns = {}
+    for name, value in found.items():
+        if isinstance(value, Tensor):
+            columns[str(name)] = _at_hand(value.detach())
+        elif isinstance(value, list | tuple) and all(isinstance(v, int | float | str) for v in value):
+            columns[str(name)] = _at_hand(np.asarray(value))
+    if not columns:
+        raise ValueError(f"{path} holds no tensor.")
+    return columns
+
+
+def _safetensors(path: Path) -> dict[str, Column]:
+    from safetensors import safe_open  # noqa: PLC0415 - extra `lab`
+
+    columns = {}
+    with safe_open(str(path), framework="pt") as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - no mapping
+    for name, shape in shapes.items():
+
+        def take(rows: Array | None, name: str = name, n: int = shape[0] if shape else 0) -> Tensor:
+            with safe_open(str(path), framework="pt") as file:
+                part = file.get_slice(name)
+                if rows is None:
+                    whole: Tensor = part[:]
+                    return whole
+                step = 1 << 16  # rows at a time, so that a sample of a large file stays small
+                ends = np.searchsorted(rows, np.arange(0, n + step, step))
+                return torch.cat(
+                    [
+                        part[i * step : min((i + 1) * step, n)][rows[a:b] - i * step]
+                        for i, (a, b) in enumerate(itertools.pairwise(ends))
+                        if b > a
+                    ]
+                )
+
+        columns[name] = Column(shape, take)
+    return columns
+
+
+def _parquet(path: Path) -> dict[str, Column]:
+    import pyarrow as pa  # noqa: PLC0415 - extra `parquet`
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with pq.ParquetFile(path) as file:
+        schema, n = file.schema_arrow, file.metadata.num_rows
+        first = next(file.iter_batches(batch_size=1), None)
+
+    def batches(names: list[str], rows: Array | None) -> list[Any]:
+        """The wanted rows of these columns, one array a column and batch."""
+        found, start = [], 0
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1 << 16, columns=names):
+                end = start + len(batch)
+                if rows is None:
+                    found.append(batch)
+                else:
+                    inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
+                    found.append(batch.take(pa.array(inside - start)))
+                start = end
+        return found
+
+    def vectors(name: str, width: int) -> Callable[[Array | None], Array]:
+        def take(rows: Array | None) -> Array:
+            parts = []
+            for batch in batches([name], rows):
+                column = batch.column(0)
+                flat = column.flatten().to_numpy(zero_copy_only=False)
+                if len(flat) != len(column) * width or column.null_count:
+                    raise ValueError(f"{path}: the rows of column '{name}' are not all {width} wide.")
+                parts.append(flat.reshape(len(column), width))
+            return np.concatenate(parts)
+
+        return take
+
+    def plain(name: str) -> Callable[[Array | None], Array]:
+        return lambda rows: np.concatenate([b.column(0).to_numpy(zero_copy_only=False) for b in batches([name], rows)])
+
+    columns, wide = {}, []
+    listed = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    for field in schema:
+        if any(check(field.type) for check in listed):
+            cell = first.column(field.name)[0].as_py() if first is not None else None
+            width = len(cell or ())
+            columns[field.name] = Column((n, width), vectors(field.name, width))
+        else:
+            columns[field.name] = Column((n,), plain(field.name))
+            if pa.types.is_floating(field.type):
+                wide.append(field.name)
+    if len(wide) > 1 and not any(len(c.shape) == 2 for c in columns.values()):
+
+        def together(rows: Array | None) -> Array:
+            parts = [np.stack([c.to_numpy(zero_copy_only=False) for c in b.columns], 1) for b in batches(wide, rows)]
+            return np.concatenate(parts)
+
+        columns["its float columns"] = Column((n, len(wide)), together)
+    return columns
+
+
+def _lines(path: Path) -> dict[str, Column]:
+    lines = np.array(path.read_text(encoding="utf-8").splitlines())
+    return {"": _at_hand(lines)}
+
+
+def _csv(path: Path) -> dict[str, Column]:
+    """Columns of texts, under the names in the first line; a single column may do without."""
+    with path.open(newline="", encoding="utf-8") as file:
+        table = [row for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row]
+    if len({len(row) for row in table}) > 1:
+        raise ValueError(f"{path} has rows of different lengths.")
+    if table and len(table[0]) == 1 and table[0][0].lower() not in LABEL_KEYS:
+        table.insert(0, [""])
+    return {str(name): _at_hand(np.array(values)) for name, *values in zip(*table, strict=True)}
+
+
+def _at_hand(values: Any) -> Column:
+    """A column that is in memory, or mapped into it."""
+    return Column(tuple(values.shape), lambda rows: values if rows is None else values[rows])

@@ -1,0 +1,259 @@
+"""Everything about one embedding: its measures, and what to do about it. Numbers only; no plots, no files."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotherm import measures
+from isotherm.inspect.findings import found_in, gravest_first
+from isotherm.inspect.softness import Advice, Hardness, Queries, advise, hardness_of
+from isotherm.pairing import unit
+from isotherm.report import Finding
+
+Floats = NDArray[np.float64]
+NEIGHBOURS = 10
+"""Nearest negatives of the local separation."""
+DIRECTIONS = 64
+"""Random directions the embedding is looked at along."""
+PROJECTION_EDGES = np.linspace(-4, 4, 41)
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Lengths of the embeddings before they were normalised."""
+
+    least: float
+    mean: float
+    greatest: float
+    spread: float
+    """Standard deviation."""
+
+
+@dataclass(frozen=True)
+class Class:
+    """One class of the labels."""
+
+    name: str
+    items: int
+    tolerance: float | None
+    """Mean similarity of two of its items; None where it has one."""
+    agreement: float | None
+    """How often the nearest neighbour of an item is of the class too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Health:
+    """What an embedding is like."""
+
+    name: str
+    n: int
+    d: int
+    norms: Norms
+    values: dict[str, float]
+    """The measures by name; only those that could be taken."""
+    limit: float
+    """The uniformity of points spread evenly over the sphere of this dimension: as low as it gets."""
+    chance: float | None
+    """The agreement of nearest neighbours drawn at random."""
+    classes: tuple[Class, ...]
+    edges: Floats
+    """Of the histograms of similarities."""
+    histograms: dict[str, Floats]
+    """By kind of pair: the part of its pairs in each bin."""
+    spectrum: Floats
+    """Variance along the principal directions, the largest first."""
+    projections: Floats
+    """(directions, bins): histograms along random directions, in units of 1/√d from −4 to 4, as densities."""
+    separation: Floats | None
+    """Mean similarity to the 1st, 2nd, … nearest other item of the other view."""
+    hardness: Hardness
+    advice: Advice
+    duplicates: int
+    """Rows that repeat an earlier one exactly."""
+    constant_columns: tuple[int, ...]
+    findings: tuple[Finding, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, in what JSON knows."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+
+@torch.no_grad()
+def examine(
+    z: Tensor,
+    labels: Tensor | None = None,
+    views: Tensor | None = None,
+    *,
+    name: str = "embedding",
+    classes: Sequence[str] = (),
+    notes: Sequence[Finding] = (),
+    seed: int = 0,
+) -> Health:
+    """All measures of an embedding, (N, D): exact over all pairs, in the memory of a few tiles.
+
+    `labels` (N,) bring the measures of classes, `views` (N, D), another view of each item, those of positives. Only the
+    effective number of negatives is measured on a sample of queries, chosen by `seed`.
+    """
+    n, d = z.shape if z.ndim == 2 else (0, 0)
+    u = unit(z, "z")
+    pairs = measures.pairwise(u, labels)
+    spectrum = measures.spectrum(u)
+    values: dict[str, float] = {
+        "uniformity": pairs.uniformity,
+        "mean_similarity": pairs.mean_similarity,
+        "conditional_entropy": pairs.conditional_entropy,
+        "effective_rank": measures.effective_rank(u),
+        "prior_distance": measures.prior_distance(u, DIRECTIONS, seed),
+        "nearest_similarity": float(pairs.nearest.double().mean()),
+    }
+    histograms = {"all pairs": _parts(pairs.histogram)}
+    per_class: tuple[Class, ...] = ()
+    chance = None
+    if labels is not None:
+        assert pairs.same_class is not None
+        per_class, chance = _classes(u, labels, pairs, classes)
+        values |= _class_values(u, labels, pairs, per_class)
+        apart = pairs.histogram - pairs.same_class
+        kinds = {"same class, other item": pairs.same_class, "other class": apart}
+        histograms = {kind: _parts(counts) for kind, counts in kinds.items() if counts.sum()}
+    separation = None
+    if views is not None:
+        values["alignment"] = measures.alignment(u, views)
+        k = min(NEIGHBOURS, n - 1)
+        positive, nearest = measures.local_separation(u, views, k)
+        values["positive_similarity"], values["nearest_negatives"] = positive, float(nearest.mean())
+        separation = nearest.cpu().numpy()
+        between = (u * unit(views, "views").to(u)).sum(1)
+        histograms = {"two views of an item": _parts(_binned(between)), **histograms}
+    queries = Queries(u, labels, seed)
+    lengths = torch.linalg.vector_norm(z.double(), dim=1)
+    health = Health(
+        name=name,
+        n=n,
+        d=d,
+        norms=Norms(float(lengths.min()), float(lengths.mean()), float(lengths.max()), float(lengths.std())),
+        values=values,
+        limit=even_uniformity(d),
+        chance=chance,
+        classes=per_class,
+        edges=np.linspace(-1, 1, measures.BINS + 1),
+        histograms=histograms,
+        spectrum=spectrum.cpu().numpy(),
+        projections=_projected(u, seed),
+        separation=separation,
+        hardness=hardness_of(queries),
+        advice=advise(queries),
+        duplicates=_duplicates(z),
+        constant_columns=tuple((z.amax(0) == z.amin(0)).nonzero()[:, 0].tolist()),
+        findings=(),
+    )
+    return dataclasses.replace(health, findings=gravest_first([*notes, *found_in(health)]))
+
+
+def even_uniformity(d: int, t: float = 2.0) -> float:
+    r"""The uniformity of points spread evenly over the sphere in d dimensions.
+
+    .. math:: \log \mathbb{E}\, e^{2t(s - 1)} = \log {}_0F_1\big(;\tfrac d2;\, t^2\big) - 2t
+
+    The mean of e^{κs} over the sphere with κ = 2t is Γ(d/2) (2/κ)^{d/2−1} I_{d/2−1}(κ); summed as a series.
+    """
+    term = total = 1.0
+    for k in range(1, 200):
+        term *= t * t / (k * (d / 2 + k - 1))
+        total += term
+    return math.log(total) - 2 * t
+
+
+def _class_values(u: Tensor, labels: Tensor, pairs: measures.Pairwise, classes: tuple[Class, ...]) -> dict[str, float]:
+    """The measures that need labels, as far as these labels allow them."""
+    values: dict[str, float] = {}
+    n = len(u)
+    sizes = np.array([c.items for c in classes], dtype=np.float64)
+    same = float((sizes * (sizes - 1)).sum())
+    if same:
+        values["tolerance"] = measures.tolerance(u, labels)
+    if len(classes) > 1:
+        values["interclass_uniformity"] = measures.interclass_uniformity(u, labels)
+        together = same * values.get("tolerance", 0.0)
+        apart = (n * (n - 1) * pairs.mean_similarity - together) / (n * (n - 1) - same)
+        if same:
+            values["class_gap"] = values["tolerance"] - apart
+            rated = [(c.agreement, c.items) for c in classes if c.agreement is not None]
+            values["nearest_agreement"] = sum(a * k for a, k in rated) / sum(k for _, k in rated)
+    return values
+
+
+def _classes(
+    u: Tensor, labels: Tensor, pairs: measures.Pairwise, names: Sequence[str]
+) -> tuple[tuple[Class, ...], float | None]:
+    """Each class by itself, and how often a random neighbour would agree."""
+    assert pairs.nearest_same is not None
+    assert pairs.nearest_other is not None
+    kinds, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    sums = u.new_zeros(len(kinds), u.shape[1], dtype=torch.float64).index_add(0, place, u.double())
+    ordered = (counts * (counts - 1)).double()
+    tolerance = (sums.square().sum(1) - counts) / ordered
+    agrees = (pairs.nearest_same >= pairs.nearest_other).double()
+    agreement = torch.zeros_like(ordered).index_add(0, place, agrees) / counts
+    found = tuple(
+        Class(
+            name=names[int(kinds[c])] if names else str(kinds[c].item()),
+            items=int(counts[c]),
+            tolerance=float(tolerance[c]) if counts[c] > 1 else None,
+            agreement=float(agreement[c]) if counts[c] > 1 else None,
+        )
+        for c in range(len(kinds))
+    )
+    several = counts[counts > 1].double()
+    if not len(several):
+        return found, None
+    return found, float((several * (several - 1)).sum() / (several.sum() * (len(u) - 1)))
+
+
+def _parts(counts: Tensor) -> Floats:
+    found: Floats = (counts.double() / counts.sum().clamp_min(1)).numpy()
+    return found
+
+
+def _binned(s: Tensor) -> Tensor:
+    place = s.add(1).mul(measures.BINS / 2).clamp(0, measures.BINS - 1).long().cpu()
+    return torch.bincount(place, minlength=measures.BINS)
+
+
+def _projected(u: Tensor, seed: int) -> Floats:
+    """Densities along random directions, in units of the prior's spread."""
+    seen = measures.projections(u, DIRECTIONS, seed).double().cpu().numpy() * math.sqrt(u.shape[1])
+    width = PROJECTION_EDGES[1] - PROJECTION_EDGES[0]
+    return np.array([np.histogram(row, bins=PROJECTION_EDGES)[0] / (len(row) * width) for row in seen])
+
+
+def _duplicates(z: Tensor) -> int:
+    """How many rows repeat an earlier one, bit for bit: rows are told apart by a random 64-bit sum of their bits."""
+    bits = z.contiguous().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[z.element_size()])
+    weights = torch.randint(-(2**62), 2**62, (z.shape[1],), generator=torch.Generator().manual_seed(0)).to(z.device)
+    sums = torch.cat([(part.long() * weights).sum(1) for part in bits.split(4096)])
+    return len(z) - len(torch.unique(sums))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,243 @@
+"""Embeddings, labels and second views from files, checked.
+
+What had to be changed on the way in (integers made floats, rows left out) is said as a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotherm.inspect.formats import LABEL_KEYS, Array, Column, arrays
+from isotherm.report import Finding, number
+
+LIMIT = 250_000
+"""Rows above which all pairs take many minutes: then the reader asks for a sample."""
+EMBEDDING_KEYS = ("embeddings", "embedding", "z", "features", "x")
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """What was read: rows to examine, and what belongs to them."""
+
+    name: str
+    z: Tensor
+    """(N, D), float32."""
+    labels: Tensor | None
+    """(N,): places in `classes`."""
+    classes: tuple[str, ...]
+    views: Tensor | None
+    """(N, D): another view of each item."""
+    rows: Tensor
+    """(N,): which rows of the file these are."""
+    total: int
+    """How many rows the file has."""
+    notes: tuple[Finding, ...]
+
+
+def read(
+    path: Path | str,
+    labels: str | Path | None = None,
+    views: str | Path | None = None,
+    key: str | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    drop: bool = False,
+) -> Embedding:
+    """The embeddings of a file, with labels and a second view if there are any.
+
+    `labels` and `views` name a key or column of the same file, another file, or `FILE:KEY`. `sample` takes that many
+    rows, chosen by `seed`. `drop` leaves out rows that are not finite or zero, which are an error otherwise.
+    """
+    path = Path(path)
+    columns = arrays(path)
+    name, column = _matrix(path, columns, key)
+    total, d = column.shape
+    if sample is not None and sample < 2:
+        raise ValueError(f"a sample needs at least 2 rows, got {sample}.")
+    if sample is None and total > LIMIT:
+        hours = (total / 50_000) ** 2 * (d / 128) * 10 / 3600
+        raise ValueError(
+            f"{path} holds {total:,} embeddings; all pairs of them would take about {number(hours, 2)} hours. "
+            f"Give a sample, such as --sample 50000 (or --sample {total} for all of them)."
+        )
+    rows: Array | None = None
+    notes: list[Finding] = []
+    if sample is not None and sample < total:
+        rows = np.sort(np.random.default_rng(seed).choice(total, sample, replace=False))
+        notes.append(Finding("look", f"{sample:,} of the file's {total:,} rows were examined.", f"seed {seed}"))
+    if d > total:
+        notes.append(
+            Finding(
+                "look",
+                f"There are more columns than rows ({total:,} × {d:,}). Rows must be items: is the array transposed?",
+                "d > n",
+            )
+        )
+    z = _floats(column.take(rows), str(path), notes)
+    found = _beside(path, columns, labels, "labels", LABEL_KEYS, notes, but=name)
+    codes, classes = (None, ()) if found is None else _classes(_as_many(found[0], found[1], total, rows), found[0])
+    second = None
+    if views is not None:
+        other = _beside(path, columns, views, "views", (), notes, but=name)
+        assert other is not None
+        if len(other[1].shape) != 2 or other[1].shape[1] != d:
+            raise ValueError(f"views must be {d} wide like the embeddings, {other[0]} has shape {other[1].shape}.")
+        second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
+    places = torch.arange(total) if rows is None else torch.from_numpy(rows)
+    keep = _sound(z, places, str(path), drop, notes)
+    if second is not None:
+        keep &= _sound(second, places, "views", drop, notes)
+    if not keep.all():
+        z, places = z[keep], places[keep]
+        codes = None if codes is None else codes[keep]
+        second = None if second is None else second[keep]
+    if len(z) < 2:
+        raise ValueError(f"{path} has {len(z)} usable embeddings; at least 2 are needed.")
+    title = path.name if not name else f"{path.name}:{name}"
+    return Embedding(title, z, codes, classes, second, places, total, tuple(notes))
+
+
+def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple[str, Column]:
+    """The array that holds the embeddings."""
+    shapes = ", ".join(f"{name or 'array'} {'×'.join(map(str, c.shape))}" for name, c in list(columns.items())[:12])
+    if key is not None:
+        if key not in columns:
+            raise ValueError(f"{path} has no '{key}'; it holds: {shapes}.")
+        name = key
+    else:
+        fit = [name for name, c in columns.items() if len(c.shape) == 2 and c.shape[1] > 1]
+        known = [name for name in EMBEDDING_KEYS if name in fit]
+        if not fit:
+            raise ValueError(f"{path} holds no embeddings: a 2-D array is wanted, one row an item; it has {shapes}.")
+        if len(fit) > 1 and not known:
+            raise ValueError(f"{path} holds several arrays; say which with --key: {shapes}.")
+        name = known[0] if known else fit[0]
+    column = columns[name]
+    if len(column.shape) != 2 or column.shape[1] < 2:
+        raise ValueError(f"{path}: embeddings must have shape (n, d) with d of 2 or more, got {tuple(column.shape)}.")
+    return name, column
+
+
+def _beside(
+    path: Path,
+    columns: Mapping[str, Column],
+    wanted: str | Path | None,
+    what: str,
+    usual: Sequence[str],
+    notes: list[Finding],
+    but: str,
+) -> tuple[str, Column] | None:
+    """The labels or views: a key of the same file, another file, or FILE:KEY; unasked, a key with a usual name."""
+    if wanted is None:
+        for name in usual:
+            if name in columns and name != but and len(columns[name].shape) == 1:
+                notes.append(Finding("good", f"Labels were taken from '{name}' in the same file."))
+                return name, columns[name]
+        return None
+    text = str(wanted)
+    if text in columns:
+        return text, columns[text]
+    file, key = (
+        (Path(text), None)
+        if Path(text).exists() or ":" not in text
+        else (
+            Path(text.rpartition(":")[0]),
+            text.rpartition(":")[2],
+        )
+    )
+    if not file.exists():
+        keys = f" and {path.name} has only: {', '.join(columns)}" if set(columns) != {""} else ""
+        raise ValueError(f"{what} '{text}': there is no such file{keys}.")
+    found = arrays(file)
+    if key is None:
+        fit = [name for name, c in found.items() if len(c.shape) == (2 if what == "views" else 1)]
+        alone = fit if len(fit) == 1 else list(found) if len(found) == 1 else []
+        likely = [name for name in usual if name in fit] or alone
+        if not likely:
+            raise ValueError(f"{file} holds several arrays; say which: {file}:KEY with KEY one of {', '.join(found)}.")
+        key = likely[0]
+    elif key not in found:
+        raise ValueError(f"{file} has no '{key}'; it holds: {', '.join(found)}.")
+    return f"{file}:{key}" if key else str(file), found[key]
+
+
+def _as_many(name: str, column: Column, total: int, rows: Array | None) -> Any:
+    """The column's rows, if it has one for each of the file's embeddings."""
+    if not column.shape or column.shape[0] != total:
+        raise ValueError(f"{name} has {column.shape[0] if column.shape else 1:,} rows for {total:,} embeddings.")
+    return column.take(rows)
+
+
+def _floats(raw: Any, name: str, notes: list[Finding]) -> Tensor:
+    """Numbers as float32, saying so where that is not a mere change of precision."""
+    if isinstance(raw, np.ndarray):
+        kind = raw.dtype.kind
+        if raw.dtype.str[1:] == "V2":  # how numpy saves bfloat16
+            notes.append(Finding("look", f"{name} holds 2-byte numbers of no type; they were read as bfloat16."))
+            return torch.from_numpy(np.array(raw).view(np.int16)).view(torch.bfloat16).float()
+        if kind not in "iuf":
+            raise ValueError(f"{name} must hold real numbers, got {raw.dtype}.")
+        integer = kind in "iu"
+        z = torch.from_numpy(np.array(raw, dtype=np.float32))
+    else:
+        if raw.is_complex() or raw.dtype == torch.bool:
+            raise ValueError(f"{name} must hold real numbers, got {raw.dtype}.")
+        integer = not raw.is_floating_point()
+        z = raw.to(torch.float32, copy=True)
+    if integer:
+        said = str(raw.dtype).removeprefix("torch.")
+        notes.append(
+            Finding(
+                "look",
+                f"{name} holds {said}, as quantised embeddings do; the numbers were taken as they are. "
+                "If a scale or zero point belongs to them, apply it first.",
+            )
+        )
+    return z.contiguous()
+
+
+def _sound(z: Tensor, places: Tensor, name: str, drop: bool, notes: list[Finding]) -> Tensor:
+    """Which rows can be used; an error unless the others may be dropped."""
+    keep = torch.ones(len(z), dtype=torch.bool)
+    for bad, what in (
+        (~torch.isfinite(z).all(1), "NaN or infinite numbers"),
+        ((z == 0).all(1), "nothing but zeros, which have no direction"),
+    ):
+        if not bad.any():
+            continue
+        which = places[bad][:5].tolist()
+        said = f"{int(bad.sum()):,} of {len(z):,} rows hold {what}: row{'s' * (len(which) > 1)} "
+        said += ", ".join(map(str, which)) + (" …" if int(bad.sum()) > 5 else "")
+        if not drop:
+            raise ValueError(f"{name}: {said}. Mend them, or leave them out with --drop.")
+        notes.append(Finding("bad", f"{said}. They were left out.", "rows are counted from 0"))
+        keep &= ~bad
+    return keep
+
+
+def _classes(raw: Any, name: str) -> tuple[Tensor, tuple[str, ...]]:
+    """Labels of any type as places in a list of class names."""
+    labels = raw.numpy() if isinstance(raw, Tensor) else np.asarray(raw)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"labels must be one a row; {name} has shape {labels.shape}. Take the argmax of one-hot rows.")
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all() or (labels != np.round(labels)).any():
+            raise ValueError(f"labels must be classes: integers or texts; {name} holds fractions or NaN.")
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind == "O":
+        if any(label is None for label in labels):
+            raise ValueError(f"labels must be there for every row; {name} has gaps.")
+        labels = labels.astype(str)
+    if labels.dtype.kind == "S":
+        labels = np.char.decode(labels, "utf-8", "replace")
+    kinds, codes = np.unique(labels, return_inverse=True)
+    return torch.from_numpy(codes.astype(np.int64)), tuple(str(k) for k in kinds)

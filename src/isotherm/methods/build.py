@@ -1,0 +1,102 @@
+"""Methods by name."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from isotherm.encoders.contract import suggest
+from isotherm.losses.loss import Loss
+from isotherm.methods.bank import MemoryBank
+from isotherm.methods.in_batch import InBatch
+from isotherm.methods.method import Method, Network
+from isotherm.methods.momentum import MoCoV2, MoCoV3
+from isotherm.methods.reference import Autoencoder, Supervised
+from isotherm.methods.siamese import BYOL, SimSiam
+
+GIVEN = ("self", "network", "predictor", "loss", "items", "width", "classes", "seed")
+"""Arguments that come from the run, not from the user."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A method as the command line knows it."""
+
+    about: str
+    kind: type[Method]
+    loss: str | None = None
+    """The loss it has unless told otherwise; None: it takes none."""
+    views: int = 2
+    predictor: bool = False
+    encoder: str = "convnet"
+    head: str = "dystress"
+    """What stands before and after, unless told otherwise."""
+
+    @property
+    def settings(self) -> dict[str, inspect.Parameter]:
+        """What a user may set."""
+        parameters = inspect.signature(self.kind.__init__, eval_str=True).parameters
+        return {name: p for name, p in parameters.items() if name not in GIVEN}
+
+
+METHODS = {
+    "simclr": Named("every view through one network, negatives from the batch (SimCLR)", InBatch, "NTXentLoss"),
+    "cmc": Named("InfoNCE between every two views (CMC)", InBatch, "CMCLoss"),
+    "cacr": Named("attraction and repulsion in the batch; K + 1 views for K positives (CACR)", InBatch, "CACRLoss"),
+    "supcon": Named("positives are those of the same class (SupCon)", InBatch, "SupConLoss"),
+    "barlow": Named("decorrelated features, no negatives (Barlow Twins)", InBatch, "BarlowTwinsLoss"),
+    "vicreg": Named("variance, invariance, covariance, no negatives (VICReg)", InBatch, "VICRegLoss"),
+    "bank": Named("each picture against a memory of all (instance discrimination)", MemoryBank, "NTXentLoss", views=1),
+    "mocov2": Named("keys of a slow copy, negatives from a queue (MoCo v2; CACR Alg. 3)", MoCoV2, "NTXentLoss"),
+    "mocov3": Named("a predictor, keys of a slow copy (MoCo v3)", MoCoV3, "NTXentLoss", predictor=True),
+    "byol": Named("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
+    "simsiam": Named("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
+    "supervised": Named("labels and cross-entropy, for comparison", Supervised, views=1, head="none"),
+    "vae": Named("reconstruction, for comparison (a VAE)", Autoencoder, views=1, encoder="vae", head="none"),
+}
+"""The methods by name."""
+
+
+def named(name: str) -> Named:
+    if name not in METHODS:
+        raise ValueError(f"no method '{name}'{suggest(name, list(METHODS))}")
+    return METHODS[name]
+
+
+def method(
+    name: str,
+    network: Network,
+    loss: Loss | None = None,
+    *,
+    width: int,
+    predictor: nn.Module | None = None,
+    items: int = 0,
+    classes: int = 0,
+    seed: int = 0,
+    **settings: Any,
+) -> Method:
+    """A method by name around a network whose embeddings have this `width`.
+
+    `items` is how many pictures a bank must remember, `classes` how many labels there are.
+    """
+    found = named(name)
+    for setting in settings:
+        if setting not in found.settings:
+            raise TypeError(f"method '{name}' has no setting '{setting}'{suggest(setting, list(found.settings))}")
+    given: dict[str, Any] = {
+        "loss": loss,
+        "predictor": predictor,
+        "items": items,
+        "width": width,
+        "classes": classes,
+        "seed": seed,
+    }
+    wanted = inspect.signature(found.kind.__init__).parameters
+    if "loss" in wanted and loss is None:
+        raise ValueError(f"method '{name}' needs a loss, for instance {found.loss}.")
+    if "loss" not in wanted and loss is not None:
+        raise ValueError(f"method '{name}' has its own objective and takes no loss, got {type(loss).__name__}.")
+    return found.kind(network, **{k: v for k, v in given.items() if k in wanted}, **settings)

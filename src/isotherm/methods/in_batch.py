@@ -1,0 +1,37 @@
+"""The batch is all there is: SimCLR and every method that differs from it only in its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from isotherm.losses.loss import Loss
+from isotherm.losses.negative_free import BYOLLoss, SimSiamLoss
+from isotherm.methods.method import Method, Network
+from isotherm.types import Batch
+
+
+class InBatch(Method):
+    """Every view through one network; the loss compares them as it sees fit.
+
+    SimCLR (arXiv:2002.05709) with NT-Xent, CMC with its loss, CACR with K + 1 views, Barlow Twins, VICReg, and with
+    `SupConLoss` supervised contrastive learning.
+    """
+
+    def __init__(self, network: Network, loss: Loss) -> None:
+        if isinstance(loss, BYOLLoss | SimSiamLoss):
+            name = type(loss).__name__.removesuffix("Loss")
+            raise ValueError(
+                f"{type(loss).__name__} without a predictor or a slow copy makes all embeddings equal; "
+                f"use --method {name.lower()}."
+            )
+        super().__init__(network, loss)
+
+    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+        assert self.loss is not None
+        if self.loss.takes_labels:
+            embedded = [torch.cat(list(embedded)), batch.labels.repeat(len(embedded))]
+        value: Tensor = self.loss(*embedded)
+        return value

@@ -1,0 +1,122 @@
+"""What a method is: how embeddings are made, who is compared, and what is remembered. No loop lives here.
+
+A step is ``at(step, steps)``, ``compare(batch).backward()``, the optimiser's own step, ``after_step()``. `compare`
+reads the method's state (a bank, a queue, a slow copy), `after_step` writes it. State lives in buffers and slow
+copies, so that it is part of ``state_dict()``.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from isotherm.losses.loss import Loss
+from isotherm.types import Batch
+
+
+class Network(nn.Module):
+    """An encoder and the head whose embeddings a loss compares."""
+
+    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        z: Tensor = self.head(self.encoder(x))
+        return z
+
+
+class Method(nn.Module):
+    """The part every method has. `embed` and `targets` treat each item alone, `judge` compares them all.
+
+    So a batch too large for memory is embedded in parts, judged whole, and embedded again for its gradient
+    (`isotherm.train.loop`).
+    """
+
+    fewest_views: ClassVar[int] = 2
+    seed: int = 0
+    step: int = 0
+    progress: float = 0.0
+    """How much of the training is over, from 0 to 1."""
+
+    def __init__(self, network: Network, loss: Loss | None = None) -> None:
+        super().__init__()
+        self.network = network
+        self.loss = loss
+
+    def at(self, step: int, steps: int) -> None:
+        """Tell it where in the training it is."""
+        self.step, self.progress = step, step / max(1, steps)
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        """What the trained network makes of each view; the gradient flows through it."""
+        return through(self.network, batch.views)
+
+    def targets(self, batch: Batch) -> list[Tensor]:
+        """What a slow copy makes of each view, where there is one; no gradient."""
+        return []
+
+    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+        """The loss of the whole batch."""
+        raise NotImplementedError
+
+    def compare(self, batch: Batch) -> Tensor:
+        return self.judge(self.embed(batch), self.targets(batch), batch)
+
+    def after_step(self) -> None:
+        """Write what is remembered."""
+
+    def check_views(self, views: int) -> None:
+        if views < self.fewest_views:
+            raise ValueError(
+                f"{type(self).__name__} needs {self.fewest_views} or more views of each item, got {views}."
+            )
+
+
+class Slow(nn.Module):
+    """A copy of a network that follows it slowly: θ' ← m θ' + (1 − m) θ. Its BN counts its own batches.
+
+    `momentum` may rise to `end` along half a cosine (BYOL, arXiv:2006.07733, §3; MoCo v3's code).
+    """
+
+    def __init__(self, network: nn.Module, momentum: float, end: float | None = None) -> None:
+        super().__init__()
+        for name, value in {"momentum": momentum, "momentum_end": momentum if end is None else end}.items():
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name} lies between 0 and 1, got {value}.")
+        self.network = copy.deepcopy(network).requires_grad_(False)
+        self.momentum, self.end = momentum, momentum if end is None else end
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            z: Tensor = self.network(x)
+        return z
+
+    @torch.no_grad()
+    def follow(self, network: nn.Module, progress: float = 0.0) -> None:
+        m = self.end - (self.end - self.momentum) * (1 + math.cos(math.pi * progress)) / 2
+        slow: list[Tensor] = list(self.network.parameters())
+        fast: list[Tensor] = list(network.parameters())
+        torch._foreach_lerp_(slow, fast, 1 - m)
+
+
+def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
+    """Each view through the network; views of one size go together."""
+    made: dict[int, Tensor] = {}
+    for shape in dict.fromkeys(v.shape for v in views):
+        numbers = [i for i, v in enumerate(views) if v.shape == shape]
+        z = network(torch.cat([views[i] for i in numbers]) if len(numbers) > 1 else views[numbers[0]])
+        made |= dict(zip(numbers, z.chunk(len(numbers)), strict=True))
+    return [made[i] for i in range(len(views))]
+
+
+def takes(loss: Loss, method: str, instead: str) -> Loss:
+    """The loss, if it can use negatives that are not in the batch."""
+    if loss.without_negatives:
+        raise ValueError(f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}.")
+    return loss

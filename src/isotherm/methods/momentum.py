@@ -1,0 +1,148 @@
+"""A slow copy of the network makes the keys: MoCo v2 with its queue, MoCo v3 with its predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from isotherm import world
+from isotherm.losses.loss import Loss, full_precision
+from isotherm.methods.method import Method, Network, Slow, takes, through
+from isotherm.pairing import momentum as momentum_pairs
+from isotherm.pairing import queued, unit
+from isotherm.types import Batch, Pairs
+
+
+class MoCoV2(Method):
+    """A query looks for the slow copy's key of its other view, among a queue of past keys.
+
+    MoCo v2 (arXiv:2003.04297): view 0 asks, view 1 answers. CACR's Algorithm 3 (arXiv:2105.03746, app. C.2) is
+    `every_view` (each view asks in turn, the keys of all others are its positives) with `intra_batch` (the other
+    queries of the batch are negatives too, and carry gradient) and ``CACRLoss(detach_weights="positive")``.
+
+    The queue starts as random directions, takes batches of any size, and never holds the keys it is compared with.
+    `shuffle` sends each key picture through another process, so that BN cannot tell who belongs together.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        loss: Loss,
+        width: int,
+        queue: int = 65536,
+        momentum: float = 0.999,
+        every_view: bool = False,
+        intra_batch: bool = False,
+        shuffle: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(network, takes(loss, "MoCo v2", "its queue"))
+        if queue < 1:
+            raise ValueError(f"the queue holds 1 key or more, got {queue}.")
+        self.seed, self.every_view, self.intra_batch, self.shuffle = seed, every_view, intra_batch, shuffle
+        self.slow = Slow(network, momentum)
+        start = torch.randn(queue, width, generator=torch.Generator().manual_seed(seed))
+        self.register_buffer("queue", unit(start, "queue"))
+        self.register_buffer("place", torch.zeros((), dtype=torch.long))
+        self.pending: Tensor | None = None
+
+    queue: Tensor
+    place: Tensor
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        return through(self.network, batch.views if self.every_view else batch.views[:1])
+
+    def targets(self, batch: Batch) -> list[Tensor]:
+        answering = batch.views if self.every_view else batch.views[1:]
+        if world.size() == 1 or not self.shuffle:
+            return through(self.slow, answering)
+        return [self._elsewhere(view) for view in answering]
+
+    def _elsewhere(self, view: Tensor) -> Tensor:
+        """Keys of pictures that were shuffled over the processes and brought back in order."""
+        everything = world.gather(view)
+        order = torch.randperm(len(everything), generator=torch.Generator().manual_seed(self.step)).to(view.device)
+        share = order.tensor_split(world.size())[world.rank()]
+        keys = world.gather(self.slow(everything[share]))
+        back = torch.empty_like(keys)
+        back[order] = keys
+        start = sum(world.counts(len(view), view.device)[: world.rank()])
+        return back[start : start + len(view)]
+
+    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+        assert self.loss is not None
+        with full_precision(embedded):
+            keys = [k.to(torch.promote_types(k.dtype, torch.float32)) for k in targets]
+            blocks = list(self._blocks(embedded, keys))
+            value = self.loss.of(blocks)
+        self.pending = world.gather(keys[-1])
+        return value
+
+    def _blocks(self, queries: Sequence[Tensor], keys: Sequence[Tensor]) -> list[Pairs]:
+        blocks = []
+        for a, query in enumerate(queries):
+            positives = [k for b, k in enumerate(keys) if b != a] if self.every_view else keys
+            (pairs,) = queued([query, *positives], self.queue, with_queries=self.intra_batch)
+            blocks.append(replace(pairs, query_views=(a,)))
+        return blocks
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        assert self.pending is not None
+        self.slow.follow(self.network)
+        keys = unit(self.pending, "keys")[-len(self.queue) :]
+        self.queue[(self.place + torch.arange(len(keys), device=keys.device)) % len(self.queue)] = keys
+        self.place += len(keys)
+        self.place %= len(self.queue)
+        self.pending = None
+
+
+class MoCoV3(Method):
+    r"""A prediction looks for the slow copy's keys of its other views, among the keys of the batch.
+
+    MoCo v3 (arXiv:2104.02057), Alg. 1: every view asks in turn, and the loss is
+    :math:`2\tau\,(\mathcal{L}^{1 \to 2} + \mathcal{L}^{2 \to 1})`. `scale` replaces :math:`2\tau`; it is 1 for a loss
+    without one constant temperature, such as CACR's, whose MoCo v3 setting (arXiv:2105.03746, app. C.2) this is too.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        predictor: nn.Module,
+        loss: Loss,
+        momentum: float = 0.99,
+        momentum_end: float = 1.0,
+        scale: float | None = None,
+    ) -> None:
+        super().__init__(network, takes(loss, "MoCo v3", "the keys of its batch"))
+        self.predictor = predictor
+        self.slow = Slow(network, momentum, momentum_end)
+        self.scale = scale
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        return through(nn.Sequential(self.network, self.predictor), batch.views)
+
+    def targets(self, batch: Batch) -> list[Tensor]:
+        return through(self.slow, batch.views)
+
+    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+        assert self.loss is not None
+        with full_precision(embedded):
+            blocks = []
+            for a, query in enumerate(embedded):
+                (pairs,) = momentum_pairs(query, *(k for b, k in enumerate(targets) if b != a))
+                blocks.append(replace(pairs, query_views=(a,)))
+            return len(blocks) * self._scale() * self.loss.of(blocks)
+
+    def _scale(self) -> float:
+        if self.scale is not None:
+            return self.scale
+        temperature = getattr(self.loss, "temperature", None)
+        return 2 * float(temperature) if isinstance(temperature, int | float) else 1.0
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        self.slow.follow(self.network, self.progress)

@@ -1,0 +1,68 @@
+"""What contrastive learning is compared with: labels, and reconstruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from isotherm import world
+from isotherm.encoders import VAE
+from isotherm.methods.method import Method, Network, through
+from isotherm.types import Batch
+from isotherm.views.chance import uniforms
+
+
+class Supervised(Method):
+    """Cross-entropy of a linear layer on the features of every view. `smoothing` takes that much off the label."""
+
+    fewest_views = 1
+
+    def __init__(self, network: Network, width: int, classes: int, smoothing: float = 0.0) -> None:
+        super().__init__(network)
+        if classes < 2:
+            raise ValueError(f"supervised learning needs 2 classes or more, the data has {classes}.")
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"smoothing lies in [0, 1), got {smoothing}.")
+        self.classifier = nn.Linear(width, classes)
+        self.smoothing = smoothing
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        return through(nn.Sequential(self.network, self.classifier), batch.views)
+
+    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+        if int(batch.labels.min()) < 0:
+            raise ValueError("supervised learning needs a label for every picture; some have none (−1).")
+        settings = {"label_smoothing": self.smoothing, "reduction": "none"}
+        values = [cross_entropy(z.float(), batch.labels, **settings) for z in embedded]  # type: ignore[arg-type]
+        return world.mean(torch.cat(values))
+
+
+class Autoencoder(Method):
+    """−ELBO of a variational autoencoder, the baseline of Chen & Li 2021 (arXiv:2011.02803), app. C.1.
+
+    Its noise belongs to the picture and the step, so that any number of processes draws the same.
+    """
+
+    fewest_views = 1
+
+    def __init__(self, network: Network, seed: int = 0) -> None:
+        if not isinstance(network.encoder, VAE):
+            raise ValueError("--method vae trains the encoder 'vae'; say --encoder vae.")
+        super().__init__(network)
+        self.seed = seed
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        vae = self.network.encoder
+        assert isinstance(vae, VAE)
+        costs = []
+        for i, view in enumerate(batch.views):
+            u = uniforms(batch.places, vae.width, seed=self.seed, epoch=self.step, view=i)
+            elbo = vae.elbo(view, torch.special.ndtri(u.clamp(2.0**-25, 1 - 2.0**-24)))
+            costs.append(elbo.reconstruction + elbo.kl)
+        return costs
+
+    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+        return world.mean(torch.cat(list(embedded)))

@@ -1,0 +1,79 @@
+"""No negatives at all: BYOL, whose target is a slow copy, and SimSiam, whose target is the network itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from isotherm.losses.loss import Loss
+from isotherm.losses.negative_free import BYOLLoss, SimSiamLoss
+from isotherm.methods.method import Method, Network, Slow, through
+from isotherm.types import Batch
+
+
+class BYOL(Method):
+    """Each view's prediction of what a slow copy makes of the others: the sum over the two directions.
+
+    Grill et al. 2020 (arXiv:2006.07733), §3. More than two views: each predicts the mean of the others' directions.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        predictor: nn.Module,
+        loss: Loss,
+        momentum: float = 0.996,
+        momentum_end: float = 1.0,
+    ) -> None:
+        super().__init__(network, predicting(loss, "BYOL"))
+        self.predictor = predictor
+        self.slow = Slow(network, momentum, momentum_end)
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        return through(nn.Sequential(self.network, self.predictor), batch.views)
+
+    def targets(self, batch: Batch) -> list[Tensor]:
+        return through(self.slow, batch.views)
+
+    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+        return len(embedded) * each_predicts_the_others(self.loss, embedded, targets)
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        self.slow.follow(self.network, self.progress)
+
+
+class SimSiam(Method):
+    """Each view's prediction of what the network itself makes of the others, which gets no gradient.
+
+    Chen & He 2021 (arXiv:2011.10566), Alg. 1: the mean over the two directions.
+    """
+
+    def __init__(self, network: Network, predictor: nn.Module, loss: Loss) -> None:
+        super().__init__(network, predicting(loss, "SimSiam"))
+        self.predictor = predictor
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        z = through(self.network, batch.views)
+        return [*through(self.predictor, z), *(view.detach() for view in z)]
+
+    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+        views = len(embedded) // 2
+        return each_predicts_the_others(self.loss, embedded[:views], embedded[views:])
+
+
+def each_predicts_the_others(loss: Loss | None, predictions: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
+    assert loss is not None
+    values = [loss(p, *(t for b, t in enumerate(targets) if b != a)) for a, p in enumerate(predictions)]
+    return torch.stack(values).mean()
+
+
+def predicting(loss: Loss, method: str) -> Loss:
+    if not isinstance(loss, BYOLLoss | SimSiamLoss):
+        raise ValueError(
+            f"{method} predicts one view from another and compares with nobody else: it takes BYOLLoss or "
+            f"SimSiamLoss, not {type(loss).__name__}. For that one use --method simclr or mocov3."
+        )
+    return loss

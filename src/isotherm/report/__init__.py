@@ -1,0 +1,20 @@
+"""Pages and figures: one self-contained HTML page, interactive charts, the same charts as PNG. Never imports torch."""
+
+from isotherm.report.charts import Bars, HeatMap, Heights, Histogram, Line, Lines, Points, Scatter, Span
+from isotherm.report.page import Cell, Finding, Page, number
+
+__all__ = [
+    "Bars",
+    "Cell",
+    "Finding",
+    "HeatMap",
+    "Heights",
+    "Histogram",
+    "Line",
+    "Lines",
+    "Page",
+    "Points",
+    "Scatter",
+    "Span",
+    "number",
+]

@@ -1,0 +1,200 @@
+"""What a chart shows: small values that a page draws interactively and matplotlib draws as a picture.
+
+Numbers are lists or numpy arrays; whatever is not finite is a gap. Nothing here draws.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = Sequence[float] | NDArray[Any]
+
+DIGITS = 6
+"""Significant digits of the numbers in a page: more than a screen shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One curve, perhaps with a band around it (`low` to `high`: a spread over seeds, say)."""
+
+    name: str
+    x: Values
+    y: Values
+    low: Values | None = None
+    high: Values | None = None
+    labels: Sequence[str] = ()
+    """What hovering says about each point, besides its numbers."""
+    dashed: bool = False
+    """For what is not measured: a limit, a paper's numbers."""
+
+    def __post_init__(self) -> None:
+        _alike(f"line '{self.name}'", x=self.x, y=self.y, low=self.low, high=self.high, labels=self.labels or None)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """One cloud of points; hovering shows a point's label."""
+
+    name: str
+    x: Values
+    y: Values
+    labels: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _alike(f"points '{self.name}'", x=self.x, y=self.y, labels=self.labels or None)
+
+
+@dataclass(frozen=True, eq=False)
+class Heights:
+    """One value a bin or category, perhaps with errors (half the length of a whisker)."""
+
+    name: str
+    values: Values
+    errors: Values | None = None
+
+    def __post_init__(self) -> None:
+        _alike(f"heights '{self.name}'", values=self.values, errors=self.errors)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A shaded stretch of the horizontal axis, with its meaning."""
+
+    start: float
+    end: float
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Curves over a common axis."""
+
+    title: str
+    series: Sequence[Line]
+    x: str = ""
+    y: str = ""
+    log_x: bool = False
+    log_y: bool = False
+    spans: Sequence[Span] = ()
+    note: str = ""
+    kind = "lines"
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Clouds of points, thousands if need be. Without `axes` for maps whose axes mean nothing."""
+
+    title: str
+    series: Sequence[Points]
+    x: str = ""
+    y: str = ""
+    axes: bool = True
+    note: str = ""
+    kind = "scatter"
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Distributions over common bins, laid over each other."""
+
+    title: str
+    edges: Values
+    series: Sequence[Heights]
+    x: str = ""
+    y: str = ""
+    note: str = ""
+    kind = "histogram"
+
+    def __post_init__(self) -> None:
+        for s in self.series:
+            if len(s.values) != len(self.edges) - 1:
+                raise ValueError(
+                    f"histogram '{self.title}' has {len(self.edges) - 1} bins, '{s.name}' has {len(s.values)} values."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """One bar a category and series, lying, so that names stay readable."""
+
+    title: str
+    categories: Sequence[str]
+    series: Sequence[Heights]
+    x: str = ""
+    note: str = ""
+    kind = "bars"
+
+    def __post_init__(self) -> None:
+        for s in self.series:
+            if len(s.values) != len(self.categories):
+                raise ValueError(
+                    f"bars '{self.title}' has {len(self.categories)} categories, '{s.name}' has {len(s.values)} values."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """A table of numbers as colours: `values[row][column]`."""
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Values] | NDArray[Any]
+    x: str = ""
+    y: str = ""
+    note: str = ""
+    kind = "heat"
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
+            raise ValueError(f"heat map '{self.title}' needs {len(self.rows)} rows of {len(self.columns)} values each.")
+
+
+Chart = Lines | Scatter | Histogram | Bars | HeatMap
+
+
+def as_json(chart: Chart) -> str:
+    """The chart as JSON that is safe inside a page: nothing in it can end a <script> element."""
+    return embeddable({"kind": chart.kind, **_plain(chart)})
+
+
+def embeddable(value: object) -> str:
+    """JSON without the characters that mean something to an HTML parser."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be written
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses, arrays and numbers as what JSON knows; what is not finite is null, what was left out stays out."""
+    if hasattr(value, "__dataclass_fields__"):
+        found = {f.name: getattr(value, f.name) for f in fields(value)}
+        return {
+            k: _plain(v) for k, v in found.items() if not (v is None or v is False or (isinstance(v, str) and not v))
+        }
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Sequence):
+        return [_plain(v) for v in value]
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    short = float(f"{number:.{DIGITS}g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def _alike(what: str, **columns: Sequence[Any] | NDArray[Any] | None) -> None:
+    lengths = {name: len(column) for name, column in columns.items() if column is not None}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{n} {name}" for name, n in lengths.items())
+        raise ValueError(f"{what} needs as many of each, got {said}.")

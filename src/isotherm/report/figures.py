@@ -1,0 +1,126 @@
+"""Charts as PNG pictures, drawn by matplotlib: the same values, the same colours as on the page."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from isotherm.report.charts import Bars, Chart, HeatMap, Histogram, Lines, Scatter
+from isotherm.report.page import number
+
+COLOURS = ("#0072b2", "#d55e00", "#00875f", "#b04f90", "#9a6b00", "#2c8fcf", "#6a51b8", "#6b6f75")
+DASHES = ("-", ":", "-.", (0, (8, 2)))
+MARKS = ("o", "x", "^", "+")
+INK, SOFT, RULE = "#1d2125", "#565d66", "#dcdcd6"
+
+
+def draw(chart: Chart, path: Path | str, width: float = 6.4, dpi: int = 160) -> Path:
+    """Write the chart as a PNG, `width` inches wide."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure = Figure(figsize=(width, _height(chart, width)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(chart.title, loc="left", fontsize=11, fontweight="bold", color=INK)
+    axes.set_xlabel(chart.x, color=INK)
+    axes.set_ylabel("" if isinstance(chart, Bars) else chart.y, color=INK)
+    axes.tick_params(colors=SOFT, labelsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(RULE)
+    kinds: dict[type, Callable[[Any, Any], None]] = {
+        Lines: _lines,
+        Scatter: _scatter,
+        Histogram: _histogram,
+        Bars: _bars,
+        HeatMap: _heat,
+    }
+    kinds[type(chart)](axes, chart)
+    if not isinstance(chart, HeatMap) and len(chart.series) > 1:
+        axes.legend(frameon=False, fontsize=8, ncols=1 + len(chart.series) // 12)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing")  # a box in a label is no reason to fail
+        figure.savefig(path, dpi=dpi)
+    return path
+
+
+def _height(chart: Chart, width: float) -> float:
+    if isinstance(chart, Bars):
+        return 0.9 + len(chart.categories) * (0.12 + 0.2 * max(1, len(chart.series)))
+    if isinstance(chart, HeatMap):
+        return 1.1 + 0.32 * len(chart.rows)
+    return width * (0.75 if isinstance(chart, Scatter) else 0.6)
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+
+
+def _lines(axes: Any, chart: Lines) -> None:
+    for i, s in enumerate(chart.series):
+        colour, x = COLOURS[i % len(COLOURS)], _numbers(s.x)
+        if s.low is not None and s.high is not None:
+            axes.fill_between(x, _numbers(s.low), _numbers(s.high), color=colour, alpha=0.16, linewidth=0)
+        style = "--" if s.dashed else DASHES[i // len(COLOURS) % len(DASHES)]
+        mark = "o" if len(x) <= 40 and not s.dashed else None
+        axes.plot(x, _numbers(s.y), label=s.name, color=colour, linestyle=style, marker=mark, markersize=4)
+    for span in chart.spans:
+        axes.axvspan(span.start, span.end, color="#0a6b4c", alpha=0.1, linewidth=0, label=span.label)
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+    axes.grid(color=RULE, linewidth=0.7)
+    axes.set_axisbelow(True)
+
+
+def _scatter(axes: Any, chart: Scatter) -> None:
+    many = sum(len(s.x) for s in chart.series)
+    for i, s in enumerate(chart.series):
+        axes.scatter(
+            _numbers(s.x),
+            _numbers(s.y),
+            label=s.name,
+            color=COLOURS[i % len(COLOURS)],
+            s=5 if many > 3000 else 9 if many > 600 else 18,
+            marker=MARKS[i // len(COLOURS) % len(MARKS)],
+            alpha=0.8,
+            linewidths=0.8 if i >= len(COLOURS) else 0,
+        )
+    if not chart.axes:
+        axes.set_axis_off()
+
+
+def _histogram(axes: Any, chart: Histogram) -> None:
+    for i, s in enumerate(chart.series):
+        colour, values = COLOURS[i % len(COLOURS)], np.nan_to_num(_numbers(s.values))
+        axes.stairs(values, _numbers(chart.edges), color=colour, label=s.name, linewidth=1.4)
+        axes.stairs(values, _numbers(chart.edges), color=colour, alpha=0.14, fill=True)
+    axes.set_ylim(bottom=0)
+
+
+def _bars(axes: Any, chart: Bars) -> None:
+    thick = 0.8 / max(1, len(chart.series))
+    for i, s in enumerate(chart.series):
+        at = np.arange(len(chart.categories)) - 0.4 + thick * (i + 0.5)
+        errors = None if s.errors is None else np.nan_to_num(_numbers(s.errors))
+        axes.barh(at, _numbers(s.values), thick * 0.9, xerr=errors, label=s.name, color=COLOURS[i % len(COLOURS)])
+    axes.set_yticks(range(len(chart.categories)), chart.categories)
+    axes.invert_yaxis()
+
+
+def _heat(axes: Any, chart: HeatMap) -> None:
+    values = np.array([_numbers(row) for row in chart.values])
+    axes.imshow(values, cmap="Blues", aspect="auto")
+    axes.set_xticks(range(len(chart.columns)), chart.columns)
+    axes.set_yticks(range(len(chart.rows)), chart.rows)
+    if values.size > 200 or not np.isfinite(values).any():
+        return
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (r, c), v in np.ndenumerate(values):
+        if np.isfinite(v):
+            axes.text(c, r, number(v, 3), ha="center", va="center", fontsize=8, color="white" if v > middle else INK)

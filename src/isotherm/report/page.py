@@ -1,0 +1,234 @@
+"""One self-contained HTML page: sections, tables, findings, figures; style and script inside, nothing fetched.
+
+Every text goes in as text: whatever is in a label or a file name is shown, never interpreted.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import math
+import numbers
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from isotherm.report.charts import Chart, as_json
+
+Level = Literal["good", "look", "bad"]
+SIGNS: dict[str, str] = {"good": "✓ good", "look": "◆ look", "bad": "✕ bad"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What somebody should know, in a sentence; how grave it is; the numbers and thresholds it comes from."""
+
+    level: Level
+    text: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table's cell that is more than a number or a text."""
+
+    value: object
+    note: str = ""
+    """Small print below the value."""
+    level: Level | None = None
+    """Its colour, with a sign that needs none."""
+    best: bool = False
+    """The best of its row or column."""
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number as a person writes it: 50,000; 0.1235; −3.94; 1.2e−07; and – where there is none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if isinstance(value, numbers.Integral) or (float(value).is_integer() and abs(value) < 1e15):
+        return f"{int(value):,}".replace("-", "−")
+    size = abs(value)
+    if size >= 10 ** (digits + 2) or size < 1e-3:
+        return f"{value:.{max(1, digits - 2)}e}".replace("-", "−")
+    power = math.floor(math.log10(size))
+    places = max(0, digits - 1 - max(0, power), 1 - power if power < 0 else 0)  # two digits at least
+    return f"{value:,.{places}f}".replace("-", "−")
+
+
+class Page:
+    """A page that grows downwards: call what should come next, then `write`."""
+
+    def __init__(self, title: str, lead: str = "", kicker: str = "Isotherm", footer: str = "") -> None:
+        self.title = title
+        self._head = (kicker, lead, footer)
+        self._parts: list[str] = []
+        self._sections: list[str] = []
+
+    def section(self, title: str, text: str = "") -> None:
+        """Start a section; the page's contents list them."""
+        self._sections.append(title)
+        self._parts.append(f'<h2 id="part{len(self._sections)}">{_text(title)}</h2>')
+        self.text(text)
+
+    def text(self, text: str) -> None:
+        """Paragraphs, divided by empty lines."""
+        self._parts += [f"<p>{_text(part)}</p>" for part in text.split("\n\n") if part.strip()]
+
+    def facts(self, facts: Sequence[tuple[str, object] | tuple[str, object, str]]) -> None:
+        """A few numbers that matter most, large: (name, value) or (name, value, small print)."""
+        items = []
+        for name, value, *more in facts:
+            small = f"<small>{_text(more[0])}</small>" if more and more[0] else ""
+            items.append(f"<div><dt>{_text(name)}</dt><dd>{_text(_shown(value))}{small}</dd></div>")
+        self._parts.append(f'<dl class="facts">{"".join(items)}</dl>')
+
+    def findings(self, findings: Sequence[Finding]) -> None:
+        """What was found, each with its level and the numbers behind it."""
+        items = []
+        for f in findings:
+            why = f'<span class="why">{_text(f.why)}</span>' if f.why else ""
+            sign = f'<span class="level">{SIGNS[f.level]}</span>'
+            items.append(f'<li class="{f.level}">{sign}<span>{_text(f.text)}</span>{why}</li>')
+        self._parts.append(f'<ul class="findings">{"".join(items)}</ul>')
+
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "", stack: bool = False
+    ) -> None:
+        """A table of texts, numbers and `Cell`s; a column of numbers is aligned by its digits.
+
+        The first column names the row. On a phone a wide table scrolls, or with `stack` each row becomes a block.
+        """
+        for row in rows:
+            if len(row) != len(columns):
+                raise ValueError(f"a row of the table needs {len(columns)} cells, got {len(row)}.")
+        numeric = [bool(rows) and all(_is_number(row[j]) for row in rows) for j in range(len(columns))]
+        wide = [any(len(_shown(_value(row[j]))) > 40 for row in rows) for j in range(len(columns))]
+        head = "".join(
+            f'<th scope="col"{_class("n" * right)}>{_text(c)}</th>' for c, right in zip(columns, numeric, strict=True)
+        )
+        body = "".join(
+            "<tr>" + "".join(_cell(row[j], columns[j], j, numeric[j], wide[j]) for j in range(len(columns))) + "</tr>"
+            for row in rows
+        )
+        title = f"<caption>{_text(caption)}</caption>" if caption else ""
+        kind = _class("stack" if stack else "")
+        self._parts.append(
+            f'<div class="scroll"><table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        )
+
+    def figure(self, chart: Chart) -> None:
+        """One chart over the whole width."""
+        self.figures(chart)
+
+    def figures(self, *charts: Chart) -> None:
+        """Charts side by side where there is room."""
+        self._parts.append(f'<div class="figures">{"".join(_figure(c) for c in charts)}</div>')
+
+    def code(self, text: str) -> None:
+        """A command or a file, as it is."""
+        self._parts.append(f"<pre>{_text(text)}</pre>")
+
+    @contextmanager
+    def fold(self, title: str) -> Iterator[None]:
+        """What is put in meanwhile stays folded until somebody opens it."""
+        self._parts.append(f"<details><summary>{_text(title)}</summary>")
+        yield
+        self._parts.append("</details>")
+
+    def html(self) -> str:
+        """The whole page."""
+        kicker, lead, footer = self._head
+        script, style = _resource("chart.js"), _resource("style.css")
+        # Only this very script runs, and nothing is fetched, whatever the texts of the page may hold.
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:"
+        contents = ""
+        if len(self._sections) > 2:
+            links = "".join(
+                f'<li><a href="#part{i}">{_text(title)}</a></li>' for i, title in enumerate(self._sections, 1)
+            )
+            contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
+        charted = any('class="chart"' in part for part in self._parts)
+        return "".join(
+            [
+                '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+                f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+                '<meta name="viewport" content="width=device-width, initial-scale=1">',
+                f"<title>{_text(self.title)}</title><style>{style}</style></head><body>",
+                f'<header><p class="kicker">{_text(kicker)}</p><h1>{_text(self.title)}</h1>',
+                f'<p class="lead">{_text(lead)}</p>' if lead else "",
+                f"</header>{contents}<main>",
+                *self._parts,
+                f"</main><footer><p>{_text(footer)}</p></footer>" if footer else "</main>",
+                f"<script>{script}</script>" if charted else "",
+                "</body></html>\n",
+            ]
+        )
+
+    def write(self, path: Path | str) -> Path:
+        """Write the page, whole or not at all."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        part.write_text(self.html(), encoding="utf-8", errors="replace")
+        part.replace(path)
+        return path
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _shown(value: object) -> str:
+    """A value as its reader sees it."""
+    if value is None:
+        return "–"
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return number(float(value) if not isinstance(value, numbers.Integral) else int(value))
+    return str(value)
+
+
+def _value(cell: object) -> object:
+    return cell.value if isinstance(cell, Cell) else cell
+
+
+def _is_number(cell: object) -> bool:
+    value = _value(cell)
+    return value is None or (isinstance(value, numbers.Real) and not isinstance(value, bool))
+
+
+def _class(name: str) -> str:
+    return f' class="{name.strip()}"' if name.strip() else ""
+
+
+def _cell(cell: object, column: str, place: int, numeric: bool, wide: bool) -> str:
+    made = cell if isinstance(cell, Cell) else Cell(cell)
+    text = _text(_shown(made.value))
+    if made.level:
+        text = f'<span class="mark">{SIGNS[made.level].split()[0]} {text}</span>'
+    if made.best:
+        text += '<span class="hidden"> (best)</span>'
+    if made.note:
+        text += f"<small>{_text(made.note)}</small>"
+    kind = _class(" ".join(("n" * numeric, "wide" * wide, made.level or "", "best" * made.best)))
+    if place == 0:
+        return f'<th scope="row"{kind}>{text}</th>'
+    return f'<td{kind} data-name="{_text(column)}">{text}</td>'
+
+
+def _figure(chart: Chart) -> str:
+    note = f'<p class="note">{_text(chart.note)}</p>' if chart.note else ""
+    return (
+        f'<figure class="chart"><figcaption>{_text(chart.title)}</figcaption><div class="legend"></div>'
+        f'<div class="canvas"></div>{note}<script type="application/json">{as_json(chart)}</script>'
+        "<noscript>This figure needs JavaScript.</noscript></figure>"
+    )
+
+
+def _resource(name: str) -> str:
+    return (files("isotherm.report") / name).read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""One loop for every method: configuration, optimisers, schedules, checkpoints, guards."""

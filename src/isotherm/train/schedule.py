@@ -1,0 +1,45 @@
+"""Learning rates: how they scale with the batch and change with the step. Pure functions of the step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+Shape = Literal["constant", "step", "cosine"]
+Scaling = Literal["none", "linear", "sqrt"]
+
+
+def scaled_rate(lr: float, batch: int, scaling: Scaling) -> float:
+    """The peak learning rate for this batch: linear is lr · batch/256 (Goyal et al. 2017), sqrt is lr · √batch.
+
+    SimCLR (arXiv:2002.05709), app. B.1: 0.3 · batch/256 or 0.075 · √batch.
+    """
+    return lr * {"none": 1.0, "linear": batch / 256, "sqrt": math.sqrt(batch)}[scaling]
+
+
+def rate(
+    step: int,
+    steps: int,
+    epoch_steps: int,
+    peak: float,
+    shape: Shape = "cosine",
+    milestones: Sequence[int] = (),
+    factor: float = 0.1,
+    warmup: float = 0.0,
+    floor: float = 0.0,
+) -> float:
+    """The learning rate of a step.
+
+    `warmup` epochs of a straight line from 0, then a constant, half a cosine down to `floor`, or steps: times `factor`
+    from each of the `milestones` (epochs, counted from 0) on.
+    """
+    warm = round(warmup * epoch_steps)
+    if step < warm:
+        return peak * (step + 1) / warm
+    if shape == "step":
+        return peak * factor ** sum(step // epoch_steps >= m for m in milestones)
+    if shape == "cosine":
+        along = (step - warm) / max(1, steps - warm)
+        return floor + (peak - floor) * (1 + math.cos(math.pi * along)) / 2
+    return peak
