@@ -267,7 +267,9 @@ def test_the_same_chart_is_drawn_as_a_picture(kind, tmp_path):
 
 
 def test_a_picture_bears_any_label(tmp_path):
-    chart = Lines("数 $x^ %", [Line("$", [1, 2], [1, 2]), Line("_hidden", [1, 2], [2, 1])], x="\\frac")
+    chart = Lines(
+        "数 $x^ %$", [Line("$\\frac$", [1, 2], [1, 2]), Line("_hidden", [1, 2], [2, 1])], x="\\frac", log_y=True
+    )
     assert figures.draw(chart, tmp_path / "x.png").exists()
 
 

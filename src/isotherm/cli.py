@@ -102,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     _data_commands(commands)
     commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
     _evaluate_commands(commands)
+    _study_commands(commands)
     _bench_commands(commands)
     return parser
 
@@ -203,6 +204,37 @@ def _evaluate_commands(commands: Commands) -> None:
     comparing.add_argument("files", type=Path, nargs="+", metavar="A", help="files or run folders, at least two")
     _about_files(comparing)
     comparing.set_defaults(run=_compare)
+
+
+def _study_commands(commands: Commands) -> None:
+    study = commands.add_parser(
+        "study",
+        help="reproduce a paper's experiment: a grid of runs, claims, a report",
+        description="Run a study's grid, judge the paper's claims on it, write a report. Interrupted, the same line "
+        "goes on; what is done is not done again.",
+        epilog="examples:\n  isotherm study --list\n  isotherm study temperature\n"
+        "  isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar\n"
+        "  isotherm study temperature --scale smoke --workers 2\n  isotherm study temperature --ray auto",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    study.add_argument("name", nargs="?", metavar="NAME", help="a study from --list")
+    study.add_argument("--list", action="store_true", help="every study and its question")
+    study.add_argument("--scale", default="cpu", help="smoke (seconds), cpu (minutes), paper (for GPUs) (cpu)")
+    study.add_argument("--data", metavar="D", help="another set of pictures: cifar10, cifar100, folder:PATH, …")
+    study.add_argument("--seeds", type=_positive, metavar="N", help="seeds of every run (the scale's)")
+    study.add_argument("--out", type=Path, metavar="DIR", help="the study's folder (studies/NAME-SCALE-DATA)")
+    study.add_argument("--workers", type=_positive, metavar="N", help="local processes (one a core)")
+    study.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster: auto, an address, or local")
+    study.add_argument("--plan", action="store_true", help="say how many runs there would be, and stop")
+    study.set_defaults(run=_study)
+
+    report = commands.add_parser(
+        "report",
+        help="write a study's report again from its records",
+        description="Judge the claims and write the page and figures again, from a study's records.",
+    )
+    report.add_argument("folder", type=Path, metavar="DIR", help="a folder that `isotherm study` made")
+    report.set_defaults(run=_report)
 
 
 def _bench_commands(commands: Commands) -> None:
@@ -359,6 +391,71 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     for path in (arguments.html, arguments.json):
         if path:
             console.print(f"written to {path}", highlight=False)
+
+
+def _study(arguments: argparse.Namespace) -> int:
+    import os
+
+    from isotherm.studies import study as studies
+
+    console = _console()
+    if arguments.list or not arguments.name:
+        table = _table("study", "question", "scales")
+        for name in studies.names():
+            found = studies.load(name)
+            table.add_row(name, found.question, ", ".join(found.scales))
+        console.print(table)
+        return 0
+    with _mistakes():
+        study = studies.load(arguments.name)
+        points = study.points(arguments.scale, arguments.data, arguments.seeds)
+    data = points[0].config.data
+    out = arguments.out or Path("studies") / f"{study.name}-{arguments.scale}-{re.sub(r'[^A-Za-z0-9]+', '-', data)}"
+    workers = arguments.workers or os.cpu_count() or 1
+    if arguments.plan:
+        console.print(f"{study.name}: {len(points)} runs at scale {arguments.scale} on {data}, into {out}")
+        return 0
+    options = {"scale": arguments.scale, "data": arguments.data, "seeds": arguments.seeds, "out": out}
+    command = " ".join(f"--{k} {v}" for k, v in options.items() if v)
+    about = {"study": study.name, "scale": arguments.scale, "data": data, "seeds": arguments.seeds}
+    about["command"] = f"isotherm study {study.name} {command}"
+    from isotherm.data.sets import there
+    from isotherm.studies import runner
+    from isotherm.studies.showing import showing
+
+    with _mistakes():
+        there(data)
+        runner.begin(out, about)
+        try:
+            with showing(console) as show:
+                runner.run_points(points, out, workers, arguments.ray, show)
+        except runner.RunFailed as failed:
+            print(f"isotherm: {failed}", file=sys.stderr)
+            return 1
+    return _told(console, out)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    return _told(_console(), arguments.folder)
+
+
+def _told(console: Console, out: Path) -> int:
+    from isotherm.studies import records, runner, telling
+    from isotherm.studies import study as studies
+
+    with _mistakes(), _progress(console) as note:
+        about = runner.about(out)
+        found = records.read(out)
+        note("writing the report", "")
+        judged = telling.tell(studies.load(about["study"]), found, out, about)
+    table = _table("claim", "paper", "", "evidence")
+    for claim in judged:
+        short = telling.evidence({k: v for k, v in claim["evidence"].items() if k != "values"})
+        held = "[green]held[/]" if claim["held"] else "[yellow]not held[/]"
+        table.add_row(claim["claim"], claim["paper"], held, f"[dim]{short}[/dim]")
+    console.print(table)
+    console.print(f"{len(found)} runs; report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    return 0
 
 
 def _inspect(arguments: argparse.Namespace) -> None:

@@ -226,6 +226,12 @@ def named(name: str) -> Set:
     return SETS[name]
 
 
+def there(name: str) -> None:
+    """Refuse a named set whose files are missing, and say how to get them."""
+    if ":" not in name and not named(name).there():
+        raise FileNotFoundError(f"{name} is not in {named(name).place()}. {named(name).advice}")
+
+
 def load(name: str, split: str = "train", root: Path | str | None = None, **options: Any) -> Images:
     """One split of a set, by its name or as `folder:PATH`, `parquet:PATH`, `arrays:PATH`.
 

@@ -24,6 +24,9 @@ Weights = Literal["cosine", "l2", "uniform"]
 STRIP = 1 << 24
 """Similarities at once (64 MB): enough rows for a fast matrix product."""
 LEAST_ROWS = 32
+QUIET = 1 << 15
+"""Fewer numbers than this torch handles in one thread. What is left of a strip after the selection stays below it: a
+dozen small steps that wake every thread cost more than they gain, and on a busy machine more than the products."""
 _LOW = (1 << 32) - 1
 
 
@@ -124,7 +127,7 @@ def nearest(
     """
     n = len(bank)
     folds, width = _folds(n, k)
-    height = min(len(queries), max(LEAST_ROWS, strip // n))
+    height = min(len(queries), max(LEAST_ROWS, min(strip // n, QUIET // (k + 1))))
     buffer = torch.full((height, folds * width), -math.inf, device=bank.device)
     for start in range(0, len(queries), height):
         rows = slice(start, min(start + height, len(queries)))

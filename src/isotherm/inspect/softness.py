@@ -43,7 +43,7 @@ FEWEST = 20
 GRID = np.geomspace(0.01, 2.0, 24)
 PROFILES = (0.05, 0.1, 0.2, 0.5, 1.0)
 BINS = 80
-CACHED = 1 << 18
+CACHED = 1 << 20
 """Similarities worked on at a time."""
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from isotherm.report.charts import Bars, Chart, HeatMap, Histogram, Lines, Scatter
@@ -24,12 +26,20 @@ def draw(chart: Chart, path: Path | str, width: float = 6.4, dpi: int = 160) -> 
     """Write the chart as a PNG, `width` inches wide."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    # texts are texts: a dollar starts no formula, and a letter that the font lacks is no reason to fail
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing")
+        _drawn(chart, width).savefig(path, dpi=dpi)
+    return path
+
+
+def _drawn(chart: Chart, width: float) -> Figure:
     figure = Figure(figsize=(width, _height(chart, width)), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(chart.title, loc="left", fontsize=11, fontweight="bold", color=INK)
     axes.set_xlabel(chart.x, color=INK)
     axes.set_ylabel("" if isinstance(chart, Bars) else chart.y, color=INK)
-    axes.tick_params(colors=SOFT, labelsize=9)
+    axes.tick_params(which="both", colors=SOFT, labelsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(RULE)
     kinds: dict[type, Callable[[Any, Any], None]] = {
@@ -41,11 +51,12 @@ def draw(chart: Chart, path: Path | str, width: float = 6.4, dpi: int = 160) -> 
     }
     kinds[type(chart)](axes, chart)
     if not isinstance(chart, HeatMap) and len(chart.series) > 1:
-        axes.legend(frameon=False, fontsize=8, ncols=1 + len(chart.series) // 12)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing")  # a box in a label is no reason to fail
-        figure.savefig(path, dpi=dpi)
-    return path
+        handles = axes.get_legend_handles_labels()
+        if len(chart.series) > 6:
+            figure.legend(*handles, loc="outside right upper", frameon=False, fontsize=8)
+        else:
+            axes.legend(*handles, frameon=False, fontsize=8)
+    return figure
 
 
 def _height(chart: Chart, width: float) -> float:
@@ -72,10 +83,20 @@ def _lines(axes: Any, chart: Lines) -> None:
         axes.axvspan(span.start, span.end, color="#0a6b4c", alpha=0.1, linewidth=0, label=span.label)
     if chart.log_x:
         axes.set_xscale("log")
+        _plain_ticks(axes.xaxis, axes.get_xlim())
     if chart.log_y:
         axes.set_yscale("log")
+        _plain_ticks(axes.yaxis, axes.get_ylim())
     axes.grid(color=RULE, linewidth=0.7)
     axes.set_axisbelow(True)
+
+
+def _plain_ticks(axis: Any, limits: tuple[float, float]) -> None:
+    """0.1, 0.2, 0.5 instead of powers of ten."""
+    short = limits[1] / limits[0] < 300
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _scatter(axes: Any, chart: Scatter) -> None:

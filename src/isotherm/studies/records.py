@@ -1,0 +1,118 @@
+"""The records of a study: one a run, and the questions claims and figures ask of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came out of one run."""
+
+    arm: str
+    varied: Mapping[str, Any]
+    seed: int
+    key: str
+    measures: Mapping[str, Any]
+    seconds: float
+    config: Mapping[str, Any]
+    folder: Path
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "arm": self.arm,
+            "varied": dict(self.varied),
+            "seed": self.seed,
+            "measures": dict(self.measures),
+            "seconds": self.seconds,
+            "config": dict(self.config),
+            "folder": self.folder.name,
+        }
+
+
+class Records:
+    """All of them."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.records = list(records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def arms(self) -> list[str]:
+        return list(dict.fromkeys(r.arm for r in self.records))
+
+    def of(self, arm: str, measure: str, seed: int | None = None) -> list[float]:
+        """A measure of every run of an arm."""
+        found = [r for r in self.records if r.arm == arm and (seed is None or r.seed == seed)]
+        return [float(r.measures[measure]) for r in found if measure in r.measures]
+
+    def along(self, arm: str, over: str, measure: str, seed: int | None = None) -> tuple[Floats, Floats, Floats]:
+        """What was varied, ascending; the measure's mean and its standard deviation over seeds (0 for one)."""
+        by: dict[float, list[float]] = {}
+        for r in self.records:
+            if r.arm == arm and over in r.varied and measure in r.measures and (seed is None or r.seed == seed):
+                by.setdefault(float(r.varied[over]), []).append(float(r.measures[measure]))
+        x = np.array(sorted(by))
+        means = np.array([np.mean(by[v]) for v in x])
+        deviations = np.array([np.std(by[v], ddof=1) if len(by[v]) > 1 else 0.0 for v in x])
+        return x, means, deviations
+
+    def seeds(self, arm: str) -> list[int]:
+        return sorted({r.seed for r in self.records if r.arm == arm})
+
+    def one(self, arm: str, varied: Mapping[str, Any], seed: int = 0) -> Record | None:
+        """A single run."""
+        for r in self.records:
+            if r.arm == arm and r.seed == seed and all(r.varied.get(k) == v for k, v in varied.items()):
+                return r
+        return None
+
+    def mean(self, arm: str, measure: str, varied: Mapping[str, Any] | None = None) -> tuple[float, float, int]:
+        """Mean, standard deviation and number of runs at a point."""
+        wanted = varied or {}
+        values = [
+            float(r.measures[measure])
+            for r in self.records
+            if r.arm == arm and measure in r.measures and all(r.varied.get(k) == v for k, v in wanted.items())
+        ]
+        if not values:
+            return math.nan, math.nan, 0
+        return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values)
+
+
+def read(folder: Path) -> Records:
+    """The records a study's folder holds."""
+    path = folder / "records.jsonl"
+    if not path.exists():
+        raise ValueError(f"{folder} holds no study: it has no records.jsonl. `isotherm study NAME --out {folder}`.")
+    made = []
+    for line in path.read_text().splitlines():
+        r = json.loads(line)
+        made.append(
+            Record(
+                r["arm"],
+                r["varied"],
+                r["seed"],
+                r["key"],
+                r["measures"],
+                r["seconds"],
+                r["config"],
+                folder / "runs" / r["folder"],
+            )
+        )
+    return Records(made)

@@ -1,0 +1,101 @@
+"""Runs a study: what is not done yet, in local processes or on a Ray cluster; killed anywhere, it goes on.
+
+A run is done when its folder says so; its key is that of its settings. A worker that dies takes nothing with it: its
+run is given to another, which continues from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from isotherm.studies import cluster, crew
+from isotherm.studies.board import Board
+from isotherm.studies.measuring import done
+from isotherm.studies.records import Record, Records
+from isotherm.studies.study import Point
+from isotherm.train import checkpoint
+
+ABOUT = "study.json"
+
+
+class RunFailed(RuntimeError):
+    """A run that cannot be carried out; the others are."""
+
+
+def begin(folder: Path, about: Mapping[str, Any]) -> None:
+    """Make a study's folder, or see that it is this study's."""
+    path = folder / ABOUT
+    if path.exists():
+        old = json.loads(path.read_text())
+        for name in ("study", "scale", "data"):
+            if old.get(name) != about[name]:
+                raise ValueError(f"{folder} holds another study ({name}: {old.get(name)}); choose another --out.")
+    elif folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty and holds no study; choose another --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint.write_json(path, dict(about))
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """What a study's folder says of itself."""
+    path = folder / ABOUT
+    if not path.exists():
+        raise ValueError(f"{folder} holds no study: it has no {ABOUT}. `isotherm study NAME --out {folder}` makes one.")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+Show = Callable[[Board], None]
+
+
+def run_points(
+    points: Sequence[Point], folder: Path, workers: int = 2, ray: str | None = None, show: Show = lambda board: None
+) -> Records:
+    """Carry out every run that is not done, and write records.jsonl."""
+    (folder / "runs").mkdir(parents=True, exist_ok=True)
+    board = Board(points, folder)
+    todo = []
+    for point in points:
+        found = done(folder / "runs" / point.config.key)
+        if found is None:
+            todo.append(point)
+        else:
+            board.finished[point.config.key] = found
+    board.before = len(board.finished)
+    show(board)
+    if todo:
+        steps = (
+            cluster.carry_out_all(todo, folder, ray, board)
+            if ray is not None
+            else crew.carry_out_all(todo, folder, workers, board)
+        )
+        for _ in steps:
+            show(board)
+    show(board)
+    records = Records(
+        _record(p, board.finished[p.config.key], folder) for p in points if p.config.key in board.finished
+    )
+    lines = "".join(json.dumps(r.as_dict()) + "\n" for r in records)
+    checkpoint.write_text(folder / "records.jsonl", lines)
+    if board.failed:
+        key, why = next(iter(board.failed.items()))
+        name = next(p.name for p in points if p.config.key == key)
+        raise RunFailed(f"{len(board.failed)} of {len(points)} runs failed; the first, {name}: {why}")
+    return records
+
+
+def _record(point: Point, found: dict[str, Any], folder: Path) -> Record:
+    key = point.config.key
+    return Record(
+        point.arm,
+        point.varied,
+        point.seed,
+        key,
+        found["measures"],
+        found["seconds"],
+        point.config.as_dict(),
+        folder / "runs" / key,
+    )

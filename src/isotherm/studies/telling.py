@@ -1,0 +1,182 @@
+"""The report of a study: one page with the question, the claims, the tables and figures, and how to do it again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import isotherm
+from isotherm.report import Cell, Finding, Page, figures
+from isotherm.report.charts import Chart
+from isotherm.studies.records import Record, Records
+from isotherm.studies.study import MEASURES, PaperTable, Study, Verdict
+from isotherm.train import checkpoint
+from isotherm.train.config import configure, flat
+from isotherm.train.runs import as_yaml
+
+Judged = list[dict[str, Any]]
+
+
+def judge(study: Study, records: Records) -> Judged:
+    """Every claim with its verdict, as claims.json holds them."""
+    found = []
+    for claim in study.claims:
+        verdict: Verdict = claim.judge(records)
+        found.append(
+            {"claim": claim.claim, "paper": claim.paper, "held": bool(verdict.held), "evidence": dict(verdict.evidence)}
+        )
+    return found
+
+
+def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any]) -> Judged:
+    """Write claims.json, report.html, records.csv and the figures; `about`: scale, data, command, seconds."""
+    judged = judge(study, records)
+    checkpoint.write_json(folder / "claims.json", json.loads(json.dumps(judged, default=float)))
+    checkpoint.write_text(folder / "records.csv", as_csv(records))
+    charts = [(figure, list(figure.draw(records))) for figure in study.figures]
+    draw_all(charts, folder / "figures")
+    page = Page(
+        study.question,
+        lead=f"Study {study.name}, scale {about['scale']}, {about['data']}: {len(records)} runs. "
+        f"{sum(c['held'] for c in judged)} of {len(judged)} claims held.",
+        kicker="Isotherm study",
+        footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
+    )
+    page.section("Claims", "What the paper found, as predicates on our records.")
+    page.findings([Finding("good" if c["held"] else "bad", said(c), why=evidence(c["evidence"])) for c in judged])
+    page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
+    columns, rows = results(records)
+    page.table(columns, rows)
+    if study.paper.get("tables"):
+        page.section(
+            "The paper's numbers", f"{study.paper['title']} ({study.paper['address']}). {study.paper['differs']}"
+        )
+        for name, table in study.paper["tables"].items():
+            rows = [*ours(records, table, str(about["data"])), *table.rows]
+            page.table(table.heads, rows, caption=f"{name}: ours first, then as published")
+    elif study.paper.get("differs"):
+        page.section("The paper", f"{study.paper['title']} ({study.paper['address']}). {study.paper['differs']}")
+    page.section("Figures")
+    for figure, drawn in charts:
+        page.text(f"{figure.name} ({figure.paper})")
+        page.figures(*drawn)
+    page.section("Again", "Everything on this page comes from these commands.")
+    page.code(f"{about['command']}\nisotherm report {folder}")
+    page.facts(
+        [
+            ("runs", len(records)),
+            ("seeds", len({r.seed for r in records})),
+            ("seconds of training", round(sum(r.seconds for r in records)), "over all runs"),
+            ("this machine", f"Python {platform.python_version()}", ", ".join(versions())),
+        ]
+    )
+    with page.fold("Measures"):
+        page.table(["measure", "what it is"], [[k, v] for k, v in MEASURES.items()])
+    with page.fold("Settings of every run"):
+        page.text("Common to all:")
+        page.code(as_yaml(configure(dict(common(list(records))))))
+        page.table(["run", "key", "seed", "seconds", "differs in"], [row(r, common(list(records))) for r in records])
+    page.write(folder / "report.html")
+    return judged
+
+
+def said(claim: Mapping[str, Any]) -> str:
+    return f"{'Held' if claim['held'] else 'Not held'}: {claim['claim']} ({claim['paper']})"
+
+
+def evidence(found: Mapping[str, Any]) -> str:
+    """The numbers behind a verdict, in a line."""
+    shown = []
+    for name, value in found.items():
+        if name == "values":
+            points = ", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s else ''}" for x, m, s in value)
+            shown.append(points)
+        elif isinstance(value, float):
+            shown.append(f"{name} {value:.4g}")
+        else:
+            shown.append(f"{name} {value}")
+    return "; ".join(shown)
+
+
+def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
+    """Our numbers in the columns of a paper's table; empty where a point was not run."""
+    rows = []
+    for i, (title, measure) in enumerate(table.measures):
+        scale = 100 if measure in ("knn", "linear") else -1 if measure == "uniformity" else 1
+        cells: list[Any] = [f"ours, {data}" if i == 0 else "", title] if table.titled else [f"ours, {data}"]
+        for arm, varied in table.points:
+            mean, deviation, n = records.mean(arm, measure, varied)
+            note = f"± {abs(scale) * deviation:.2g}" if n > 1 else ""
+            cells.append(Cell(round(scale * mean, 3), note=note, best=False) if n else None)
+        rows.append(cells)
+    return rows
+
+
+def results(records: Records) -> tuple[list[str], list[list[Any]]]:
+    """A row for each point: mean ± deviation of every measure."""
+    taken = [m for m in MEASURES if any(m in r.measures for r in records)]
+    heads = ["arm", "varied", "seeds", *(f"−{m}" if m == "uniformity" else m.replace("_", " ") for m in taken)]
+    rows = []
+    for arm, varied in dict.fromkeys((r.arm, json.dumps(dict(r.varied))) for r in records):
+        point = json.loads(varied)
+        shown = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in point.items())
+        cells: list[Any] = [arm, shown, max(records.mean(arm, m, point)[2] for m in taken)]
+        for m in taken:
+            mean, deviation, n = records.mean(arm, m, point)
+            scale = 100 if m in ("knn", "linear") else -1 if m == "uniformity" else 1
+            if not n:
+                cells.append(None)
+                continue
+            cells.append(Cell(round(scale * mean, 4), note=f"± {abs(scale) * deviation:.2g}" if n > 1 else ""))
+        rows.append(cells)
+    return heads, rows
+
+
+def draw_all(charts: Sequence[tuple[Any, Sequence[Chart]]], folder: Path) -> None:
+    """Every chart as a PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure, drawn in charts:
+        for chart in drawn:
+            name = re.sub(r"[^a-z0-9]+", "-", f"{figure.paper.split(';')[0]} {chart.title}".lower()).strip("-")
+            figures.draw(chart, folder / f"{name}.png")
+
+
+def as_csv(records: Records) -> str:
+    """One line a run."""
+    varied = list(dict.fromkeys(k for r in records for k in r.varied))
+    taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list)))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["arm", *varied, "seed", "key", "seconds", *taken])
+    for r in records:
+        values = [r.varied.get(k, "") for k in varied]
+        writer.writerow([r.arm, *values, r.seed, r.key, r.seconds, *(r.measures.get(k, "") for k in taken)])
+    return text.getvalue()
+
+
+def common(records: Sequence[Record]) -> dict[str, Any]:
+    """The settings all runs share."""
+    if not records:
+        return {}
+    first = flat(records[0].config)
+    shared = {k: v for k, v in first.items() if all(flat(r.config).get(k) == v for r in records)}
+    return {k: v for k, v in shared.items() if not k.startswith("loss")}
+
+
+def row(record: Record, shared: Mapping[str, Any]) -> list[Any]:
+    own = {k: v for k, v in flat(record.config).items() if k not in shared and k != "seed"}
+    return [record.arm, record.key, record.seed, record.seconds, ", ".join(f"{k} {v}" for k, v in own.items())]
+
+
+def versions() -> list[str]:
+    return [f"isotherm {isotherm.__version__}", f"torch {torch.__version__}", f"numpy {np.__version__}"]

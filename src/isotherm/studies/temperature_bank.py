@@ -1,0 +1,13 @@
+"""How does the temperature shape an embedding learnt with a memory bank? (Wang & Liu 2021, arXiv:2012.09740)
+
+    isotherm study temperature-bank                 digits, about two minutes on two cores
+
+The study `temperature` in the paper's own setting: each picture against its own past among all pictures, a linear head,
+one view. α of the hard losses is a part of the bank. Expected: what `temperature` expects.
+"""
+
+from isotherm.studies.temperature import arms, claims, figures, paper, scales
+
+__all__ = ["arms", "base", "claims", "figures", "paper", "scales"]
+
+base = {"method": "bank", "watch": 0}

@@ -1,0 +1,258 @@
+"""Studies as a user meets them: real runs, killed runners and workers, claims that can fail, pages that open."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from isotherm.cli import main
+from isotherm.studies import claims, runner, telling
+from isotherm.studies import study as studies
+from isotherm.studies.measuring import done
+from isotherm.studies.records import Record, Records, read
+from isotherm.studies.study import Arm, Claim, Scale
+
+TAU = "loss.temperature"
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def record(arm, tau, seed=0, **measures):
+    varied = {} if tau is None else {TAU: tau}
+    return Record(arm, varied, seed, f"{arm}{tau}{seed}", measures, 1.0, {"data": "digits"}, Path("nowhere"))
+
+
+def line(arm, values, measure="linear", seeds=(0,)):
+    return [record(arm, t, s, **{measure: v + 0.001 * s}) for s in seeds for t, v in values.items()]
+
+
+# claims
+
+
+def test_a_trend_is_judged_by_rank_correlation_and_by_every_seed():
+    rising = Records(line("a", {0.1: 0.2, 0.3: 0.5, 0.5: 0.4, 0.7: 0.8, 1.0: 0.9}, seeds=(0, 1)))
+    assert claims.trend("linear", "a", 1)(rising).held
+    assert not claims.trend("linear", "a", -1)(rising).held
+    one_against = [
+        *line("a", {0.1: 0.2, 0.5: 0.9, 1.0: 1.4}),
+        *(record("a", t, 1, linear=-t / 9) for t in (0.1, 0.5, 1.0)),
+    ]
+    verdict = claims.trend("linear", "a", 1)(Records(one_against))
+    assert verdict.evidence["rho"] == 1
+    assert not verdict.held
+    assert not claims.trend("linear", "a", 1)(Records(line("a", {0.1: 1.0, 0.2: 2.0}))).held
+
+
+def test_an_inverted_u_has_its_best_inside_and_ends_below_the_noise():
+    u = {0.1: 0.5, 0.3: 0.8, 1.0: 0.6}
+    assert claims.inverted_u("linear", "a")(Records(line("a", u))).held
+    assert not claims.inverted_u("linear", "a")(Records(line("a", {0.1: 0.9, 0.3: 0.8, 1.0: 0.6}))).held
+    noisy = [record("a", t, s, linear=v + (0.5 if s else 0)) for s in (0, 1) for t, v in u.items()]
+    assert not claims.inverted_u("linear", "a")(Records(noisy)).held
+
+
+def test_rivals_are_compared_at_the_best_point():
+    records = [*line("c", {0.1: 0.5, 0.3: 0.8}), record("simple", None, linear=0.6), record("hard", None, linear=0.79)]
+    assert claims.behind("linear", "simple", "c", by=0.1)(Records(records)).held
+    assert not claims.behind("linear", "simple", "c", by=0.3)(Records(records)).held
+    assert claims.recovers("linear", "hard", "simple", "c", within=0.02)(Records(records)).held
+    assert not claims.recovers("linear", "hard", "simple", "c", within=0.001)(Records(records)).held
+    low = [*line("c", {0.1: -3.0}, "u"), record("simple", None, u=-1.0), record("hard", None, u=-3.1)]
+    assert claims.recovers("u", "hard", "simple", "c", within=0.1, lower=True)(Records(low)).held
+    assert not claims.recovers("u", "simple", "hard", "c", within=0.1, lower=True)(Records(low)).held
+
+
+def test_flatter_and_prefers_larger():
+    records = Records([*line("a", {0.1: 0.1, 1.0: 0.9}), *line("h", {0.1: 0.5, 1.0: 0.6})])
+    assert claims.flatter("linear", "h", "a")(records).held
+    assert not claims.flatter("linear", "a", "h")(records).held
+    records = Records([*line("a", {0.1: 0.1, 0.3: 0.5, 1.0: 0.2}), *line("h", {0.1: 0.1, 0.3: 0.4, 1.0: 0.6})])
+    assert claims.prefers_larger("linear", "h", "a")(records).held
+    assert not claims.prefers_larger("linear", "a", "h")(records).held
+
+
+def test_entropy_and_closed_forms():
+    rng = np.random.default_rng(0)
+    s = np.tanh(rng.normal(size=(40, 30)))
+    flat = claims.entropy(np.zeros((2, 30)), 0.3)
+    np.testing.assert_allclose(flat, np.log(30))
+    r = np.exp(s / 0.3) / np.exp(s / 0.3).sum(1, keepdims=True)
+    np.testing.assert_allclose(claims.entropy(s, 0.3), -(r * np.log(r)).sum(1))
+    assert all(claims.closed_forms(s, t) < 1e-10 for t in (0.05, 0.3, 1.0))
+
+
+# what is refused
+
+
+def test_unknown_studies_scales_and_values_are_refused_before_anything_runs(tmp_path, capsys):
+    for words, said in (
+        (["temprature"], "did you mean 'temperature'?"),
+        (["temperature", "--scale", "huge"], "it has: smoke, cpu, paper"),
+        (["temperature", "--data", "cifar11"], "did you mean 'cifar10'?"),
+    ):
+        assert main(["study", *words, "--out", str(tmp_path / "s")]) == 2
+        err = capsys.readouterr().err
+        assert said in err
+        assert err.count("\n") == 1
+    assert not (tmp_path / "s/runs").exists() or not any((tmp_path / "s/runs").iterdir())
+
+
+def module(**changes):
+    parts = {
+        "__doc__": "A question?",
+        "base": {"watch": 0},
+        "arms": (Arm("a", {"loss": "NTXentLoss"}, {TAU: (0.1, 0.5)}),),
+        "scales": {"smoke": Scale("", {"images": 300, "epochs": 1, "batch": 100, "encoder.widths": [8]})},
+        "claims": (Claim("It rises.", "§1", ("knn",), claims.trend("knn", "a", 1)),),
+        "figures": (),
+        "paper": {"title": "", "address": "", "differs": "", "tables": {}},
+    }
+    return SimpleNamespace(**{**parts, **changes})
+
+
+def test_an_impossible_value_or_a_missing_measure_is_named():
+    impossible = studies.made("mine", module(arms=(Arm("a", {"loss": "NTXentLoss"}, {"loss.tau": (1,)}),)))
+    with pytest.raises(ValueError, match=r"study mine, a loss.tau = 1: .*no setting 'tau'"):
+        impossible.points("smoke")
+    with pytest.raises(ValueError, match="names the measure 'kn', which nobody takes; did you mean 'knn'"):
+        studies.made("mine", module(claims=(Claim("x", "", ("kn",), claims.trend("kn", "a", 1)),)))
+
+
+def test_another_loss_in_one_line_is_another_study(tmp_path):
+    study = studies.made("mine", module(arms=(Arm("dcl", {"loss": "DCLLoss"}, {TAU: (0.1, 0.5, 0.9)}),)))
+    records = runner.run_points(study.points("smoke"), tmp_path, workers=1)
+    assert [r.config["loss"]["name"] for r in records] == ["DCLLoss"] * 3
+    about = {"scale": "smoke", "data": "digits", "command": "isotherm study mine"}
+    assert len(telling.tell(study, records, tmp_path, about)) == 1
+    assert "A question?" in (tmp_path / "report.html").read_text()
+
+
+def test_seeds_once_and_only_shape_the_grid():
+    study = studies.load("temperature")
+    cpu = study.points("cpu")
+    assert len({p.config.key for p in cpu}) == len(cpu)
+    assert sum(p.varied.get(TAU) == 0.07 for p in cpu) == 6
+    assert sum(p.varied.get(TAU) == 0.05 for p in cpu) == 2
+    assert {p.varied.get(TAU) for p in study.points("smoke")} == {0.07, 0.3, 1.0, None}
+    assert {p.config.data for p in study.points("cpu", "cifar10")} == {"cifar10"}
+    assert all(p.config.images == 5000 for p in study.points("cpu", "cifar10"))
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_paper_scale_builds(name):
+    points = studies.load(name).points("paper")
+    assert points
+    assert points[0].config.encoder["name"] == "resnet18"
+
+
+# real studies
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smoke") / "temperature"
+    words = [sys.executable, "-m", "isotherm.cli", "study", "temperature", "--scale", "smoke", "--out", str(folder)]
+    run = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return folder, run
+
+
+@pytest.mark.slow
+def test_a_study_leaves_the_files_the_contract_names(smoke):
+    folder, run = smoke
+    assert len(read(folder)) == 9
+    judged = json.loads((folder / "claims.json").read_text())
+    assert all(set(c) == {"claim", "paper", "held", "evidence"} and isinstance(c["held"], bool) for c in judged)
+    assert len(judged) == 10
+    page = (folder / "report.html").read_text()
+    assert len(page) < 3_000_000
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert len(list((folder / "figures").glob("*.png"))) >= 9
+    assert len((folder / "records.csv").read_text().splitlines()) == 10
+    assert "report.html" in run.stdout
+
+
+@pytest.mark.slow
+def test_what_is_done_is_not_done_again_and_the_report_is_written_anew(smoke, capsys):
+    folder, _ = smoke
+    before = {p: p.stat().st_mtime_ns for p in folder.glob("runs/*/measured.json")}
+    (folder / "report.html").unlink()
+    assert main(["study", "temperature", "--scale", "smoke", "--out", str(folder)]) == 0
+    assert {p: p.stat().st_mtime_ns for p in folder.glob("runs/*/measured.json")} == before
+    assert (folder / "report.html").exists()
+    assert main(["report", str(folder)]) == 0
+    assert main(["study", "entropy", "--scale", "smoke", "--out", str(folder)]) == 2
+    assert "holds another study" in capsys.readouterr().err
+    assert main(["report", str(folder / "runs")]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in studies.names() if n != "temperature"])
+def test_every_other_study_runs_at_smoke_scale(name, tmp_path):
+    assert main(["study", name, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]) == 0
+    judged = json.loads((tmp_path / "s/claims.json").read_text())
+    if name == "entropy":
+        assert all(c["held"] for c in judged)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced_and_its_run_tried_again(tmp_path):
+    study = studies.made("mine", module())
+    points = study.points("smoke", seeds=2)
+    killed = []
+
+    def show(board):
+        if board.running and not killed:
+            mine = ["pgrep", "-P", str(os.getpid()), "-f", "spawn_main"]
+            children = subprocess.run(mine, capture_output=True, text=True, check=False)
+            if children.stdout.split():
+                os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+                killed.append(board)
+
+    records = runner.run_points(points, tmp_path, workers=2, show=show)
+    assert killed[0].retried == 1
+    assert len(records) == len(points)
+
+
+@pytest.mark.slow
+def test_a_killed_runner_goes_on_where_it_was(tmp_path, smoke):
+    folder = tmp_path / "t"
+    words = [sys.executable, "-m", "isotherm.cli", "study", "temperature", "--scale", "smoke", "--out", str(folder)]
+    process = subprocess.Popen(words, env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(folder.glob("runs/*/measured.json"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    time.sleep(1)
+    finished = {p: p.stat().st_mtime_ns for p in folder.glob("runs/*/measured.json")}
+    assert 2 <= len(finished) < 9
+    assert subprocess.run(words, env=ENVIRONMENT, capture_output=True, check=False).returncode == 0
+    assert all(p.stat().st_mtime_ns == t for p, t in finished.items())
+    whole, _ = smoke
+    ours, theirs = ({r.key: dict(r.measures) for r in read(f)} for f in (folder, whole))
+    assert ours == theirs
+
+
+@pytest.mark.slow
+def test_ray_carries_out_a_study(tmp_path):
+    pytest.importorskip("ray", reason="extra 'ray' is not installed")
+    study = studies.made("mine", module())
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import test_studies as t;"
+        "from isotherm.studies import runner, study;"
+        "points = study.made('mine', t.module()).points('smoke');"
+        "print(len(runner.run_points(points, Path(sys.argv[2]), ray='local')))"
+    )
+    words = [sys.executable, "-W", "ignore", "-c", code, str(Path(__file__).parent), str(tmp_path)]
+    run = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert run.stdout.strip().endswith("2"), run.stderr
+    assert all(done(tmp_path / "runs" / p.config.key) for p in study.points("smoke"))
+    shutil.rmtree(tmp_path / "runs")
