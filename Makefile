@@ -8,9 +8,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test check lint bench clean
 
-demo: $(READY)  ## the losses and how temperatures divide their attention
-	$(RUN)/isotherm losses
-	$(RUN)/python examples/hardness.py demo/hardness.png
+demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
+	$(RUN)/isotherm study temperature --out demo/temperature
 
 test: $(READY)  ## every test, on all cores
 	$(RUN)/python -m pytest -n 2
@@ -29,7 +28,7 @@ bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of it
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "isotherm needs $(PYTHON); say PYTHON=… if yours has another name"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab,dev]'
+	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab,ray,dev]'
 	@touch $@
 
 $(PEERS)/.ready: pyproject.toml constraints.txt

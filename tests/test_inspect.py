@@ -421,7 +421,7 @@ def test_numbers_are_saved_as_json(tmp_path):
     assert found["n"] == N
     assert found["values"]["uniformity"] < -2
     assert len(found["spectrum"]) == D
-    assert {"level", "text", "why"} == found["findings"][0].keys()
+    assert {"level", "text", "why"} <= found["findings"][0].keys()
     assert found["advice"]["tau_min"] > 0
 
 

@@ -66,6 +66,14 @@ def test_local_separation_sorts_the_other_items():
     np.testing.assert_allclose(nearest.numpy(), others.mean(0), rtol=1e-10)
 
 
+def test_local_separation_of_many_items_is_that_of_a_sort():
+    z0, z1 = views(2, n=1003, d=6)
+    others = np.where(np.eye(1003, dtype=bool), -9, unit(z0) @ unit(z1).T)
+    wanted = np.sort(others, axis=1)[:, ::-1]
+    for k in (1, 10, 15, 1002):
+        np.testing.assert_allclose(M.local_separation(z0, z1, k)[1].numpy(), wanted[:, :k].mean(0), rtol=1e-10)
+
+
 def test_effective_rank_is_the_entropy_of_the_spectrum():
     spectrum = np.linalg.eigvalsh(np.cov(unit(Z0).T, bias=True))
     p = spectrum / spectrum.sum()

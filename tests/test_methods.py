@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy, normalize
 from isotherm import catalogue, nn, pairing
 from isotherm.encoders import VAE, encoder, head
 from isotherm.methods import METHODS, Network, Slow, method
+from isotherm.temperature import Constant
 from isotherm.types import Batch
 
 WIDTH = 6
@@ -167,6 +168,11 @@ def test_mocov3_is_twice_tau_times_the_sum_of_both_directions():
     own = torch.arange(5)
     paper = 2 * 0.2 * (cross_entropy(q[0] @ k[1].T / 0.2, own) + cross_entropy(q[1] @ k[0].T / 0.2, own))
     torch.testing.assert_close(m.compare(b), paper)
+
+
+def test_mocov3_takes_a_constant_temperature_for_its_number():
+    values = [made("mocov3", nn.NTXentLoss(t)).compare(batch()) for t in (0.2, Constant(0.2))]
+    torch.testing.assert_close(*values)
 
 
 def test_mocov3_with_cacr_repels_the_keys_of_the_batch():

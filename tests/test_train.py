@@ -218,6 +218,11 @@ MISTAKES = [
     ("--method bank --views 2", "one view of each picture"),
     ("--views 1", "needs 2 or more views"),
     ("--batch 9999", "larger than digits"),
+    ("--log_every 0", "log_every must be 1 or more"),
+    ("--prefetch -1", "prefetch and checkpoint must be 0 or more"),
+    ("--clip many", "clip must be a number or null; got 'many'"),
+    ("--lr null", "lr must be a number; got 'null'"),
+    ("--loss.temperature {name:\u00a0Cosine,\u00a0tau:\u00a01}", "unexpected keyword argument 'tau'"),
     ("--milestones [3]", "milestones belong to --schedule step"),
     ("--normalise cifar10", "for 3 channels; digits has 1"),
     ("--device tpu", "device must be auto, cpu, cuda or mps"),
@@ -229,7 +234,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("words", "said"), MISTAKES, ids=[w for w, _ in MISTAKES])
 def test_a_mistake_is_told_in_one_line(words, said, tmp_path, capsys):
-    given = [w if not w.startswith("paper") else '["paper"]' for w in words.split(" ")]
+    given = [w.replace("\u00a0", " ") if w != "paper" else '["paper"]' for w in words.split(" ")]
     assert main(["train", *given, "--out", str(tmp_path / "a")]) == 2
     err = capsys.readouterr().err
     assert said in err
@@ -311,6 +316,10 @@ def test_temperature_follows_its_schedule_over_epochs(tmp_path):
     np.testing.assert_allclose(found, [1.0, 0.55, 0.1])
 
 
+def test_a_large_seed_is_a_seed(tmp_path):
+    assert run(tmp_path / "a", seed=20_000_000_000, epochs=1)["seed"] == 20_000_000_000
+
+
 def test_learnable_temperature_learns(tmp_path):
     run(tmp_path / "a", **{"loss.temperature": {"name": "Learnable", "initial": 0.2}})
     assert lines(tmp_path / "a")[-1]["temperature"] != 0.2
@@ -364,6 +373,15 @@ TWO = {
     "cacr": {"method": "cacr", "views": 3},
     "bank": {"method": "bank", "method.negatives": 100},
     "mocov2": {"method": "mocov2", "method.queue": 200, "loss.temperature": 0.2},
+    "algorithm 3": {
+        "method": "mocov2",
+        "method.queue": 200,
+        "method.every_view": True,
+        "method.intra_batch": True,
+        "loss": "CACRLoss",
+        "views": 3,
+    },
+    "unused": {"encoder": "vae", "head": "linear"},
     "mocov3": {"method": "mocov3", "optimizer": "lars", "lr": 1.0},
     "byol": {"method": "byol"},
     "barlow": {"method": "barlow", "lr": 0.001},
@@ -388,6 +406,8 @@ def one_of_two(rank, folder, port):
     warnings.simplefilter("ignore")
     every_run(folder)
     assert world.size() == 2
+    with pytest.raises(Diverged):  # both notice, and neither waits for the other
+        train(configure({**FEW, "lr": 1e300, "head": "mocov2", "epochs": 5}), Place(out=Path(folder) / "x", quiet=True))
     world.leave()
 
 
@@ -537,7 +557,7 @@ def test_on_a_full_disk_the_last_good_checkpoint_survives(tmp_path):
     assert "untouched" in done.stderr
     assert "Traceback" not in done.stderr
     assert (out / "checkpoint.pt").read_bytes() == good
-    assert not list(out.glob(".*"))
+    assert not [p for p in out.glob(".*") if p.name != ".lock"]
 
 
 def test_other_pictures_under_the_same_name_are_noticed(tmp_path):
@@ -555,6 +575,78 @@ def test_other_pictures_under_the_same_name_are_noticed(tmp_path):
     assert fingerprint(pictures(configure(settings), "train")) != first
     with pytest.raises(ValueError, match="not those this run was started with"):
         train(configure(settings), Place(out=tmp_path / "a", quiet=True, resume=True))
+
+
+def test_a_skipped_step_leaves_no_trace_in_bn(tmp_path):
+    out = tmp_path / "a"
+    run(out, lr=1e30, head="mocov2", nonfinite="skip")
+    assert all(torch.isfinite(v).all() for k, v in weights(out).items() if "running" in k)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
+    run(tmp_path / "a")
+    run(tmp_path / "b", lr=0.3)
+    (tmp_path / "b/checkpoint.pt").replace(tmp_path / "a/checkpoint.pt")
+    (tmp_path / "a/result.json").unlink()
+    with pytest.raises(ValueError, match=r"other settings \(lr: 0.3 → 0.1\)"):
+        train(configure(SMALL), Place(out=tmp_path / "a", quiet=True, resume=True))
+
+
+def test_a_refused_command_leaves_room_for_the_corrected_one(tmp_path, capsys):
+    out = str(tmp_path / "a")
+    assert main(["train", "--data", "digit", "--out", out]) == 2
+    assert main(["train", "--batch", "99999", "--out", out]) == 2
+    assert main([*command(out)[3:], "--quiet"]) == 0
+
+
+def test_what_lies_in_the_folder_is_checked(tmp_path, capsys):
+    out = tmp_path / "a"
+    run(out)
+    words = [*command(out, "--resume")[3:]]
+    (out / "result.json").write_text("{")
+    assert main(words) == 2
+    assert "result.json is damaged" in capsys.readouterr().err
+    (out / "result.json").unlink()
+    (out / ".checkpoint.pt.123").touch()
+    good = (out / "metrics.jsonl").read_bytes()
+    (out / "metrics.jsonl").write_bytes(good[:10])
+    assert main(words) == 2
+    assert "shorter than the checkpoint remembers" in capsys.readouterr().err
+    (out / "metrics.jsonl").write_bytes(good)
+    assert main([*words, "--quiet"]) == 0
+    assert not list(out.glob(".checkpoint*"))
+    (out / "config.yaml").write_text("a: [")
+    assert main(words) == 2
+    assert "is no YAML" in capsys.readouterr().err
+    torch.save({"format": 1}, out / "checkpoint.pt")
+    with pytest.raises(ValueError, match="this version"):
+        runs.last_checkpoint(out)
+
+
+def test_a_test_split_that_is_broken_is_told_and_one_that_is_not_there_is_not_needed(tmp_path):
+    pictures = np.zeros((64, 8, 8), np.uint8)
+    pictures[:, :4] = np.arange(64, dtype=np.uint8)[:, None, None]
+    arrays = {"train_images": pictures, "train_labels": np.arange(64) % 4, "test_images": pictures}
+    np.savez(tmp_path / "broken.npz", **arrays, test_labels=np.arange(63) % 4)
+    settings = {**SMALL, "images": None, "batch": 32}
+    with pytest.raises(ValueError, match="63"):
+        train(configure({**settings, "data": f"arrays:{tmp_path}/broken.npz"}), Place(out=tmp_path / "a", quiet=True))
+    np.save(tmp_path / "alone.npy", pictures)
+    found = train(
+        configure({**settings, "data": f"arrays:{tmp_path}/alone.npy"}), Place(out=tmp_path / "b", quiet=True)
+    )
+    assert "knn" not in found["measures"]
+    with pytest.raises(ValueError, match="needs a label for every picture"):
+        train(configure({**alone, "method": "supcon"}), Place(out=tmp_path / "c", quiet=True))
+
+
+def test_two_processes_do_not_meet_in_one_folder(tmp_path):
+    config = configure(SMALL)
+    out = tmp_path / "a"
+    runs.prepare(out, config, resume=False)
+    with runs.alone(out), pytest.raises(ValueError, match="another process is at work"):
+        train(config, Place(out=out, quiet=True, resume=True))
+    assert train(config, Place(out=out, quiet=True, resume=True))["measures"]
 
 
 def test_a_damaged_checkpoint_is_told_apart(tmp_path):

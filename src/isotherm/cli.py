@@ -475,7 +475,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
             arguments.seed,
             arguments.drop,
             arguments.map,
-            command=f"isotherm inspect {arguments.file}",
+            command=_said(arguments, "inspect", [arguments.file]),
         )
     _health(console, health, inspection.describe(health))
     for path in (arguments.html, arguments.json):
@@ -483,9 +483,19 @@ def _inspect(arguments: argparse.Namespace) -> None:
             console.print(f"written to {path}", highlight=False)
 
 
+def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) -> str:
+    """The command again, as the page shows it."""
+    options = ("labels", "views", "key", "sample", "seed", "html")
+    given = {name: getattr(arguments, name, None) for name in options}
+    words = [f"--{name} {value}" for name, value in given.items() if value]
+    return " ".join(["isotherm", command, *map(str, files), *words, *(["--drop"] if arguments.drop else [])])
+
+
 def _health(console: Console, health: Health, measures: Sequence[Measure]) -> None:
+    from rich.markup import escape
+
     colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
-    table = _table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
+    table = _table(f"{escape(health.name)}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
     for m in measures:
         table.add_row(m.title, f"[{colours[m.level]}]{m.value:.4g}[/]", m.healthy, f"[dim]{m.meaning}[/dim]")
     console.print(table)
@@ -496,6 +506,8 @@ def _health(console: Console, health: Health, measures: Sequence[Measure]) -> No
 
 
 def _compare(arguments: argparse.Namespace) -> None:
+    from rich.markup import escape
+
     from isotherm import inspect as inspection
 
     console = _console()
@@ -509,9 +521,9 @@ def _compare(arguments: argparse.Namespace) -> None:
             arguments.sample,
             arguments.seed,
             arguments.drop,
-            command=f"isotherm compare {' '.join(str(f) for f in arguments.files)}",
+            command=_said(arguments, "compare", arguments.files),
         )
-    table = _table("measure", *(entry.name for entry in found.entries))
+    table = _table("measure", *(escape(entry.name) for entry in found.entries))
     for row in found.rows:
         shown = ["" if v is None else f"{v:.4g}" for v in row.values]
         table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(shown)))

@@ -68,10 +68,13 @@ def total(rows: Tensor) -> Tensor:
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Every process gets the mean of everyone's gradients; a parameter without one counts as zero."""
+    """Every process gets the mean of everyone's gradients; who has none counts as zero, unless nobody has one."""
     if size() == 1:
         return
     mine = list(parameters)
+    has = torch.tensor([float(p.grad is not None) for p in mine], device=mine[0].device)
+    dist.all_reduce(has, dist.ReduceOp.MAX)
+    mine = [p for p, anybody in zip(mine, has.tolist(), strict=True) if anybody]
     for p in mine:
         if p.grad is None:
             p.grad = torch.zeros_like(p)

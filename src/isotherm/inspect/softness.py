@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 LOW, HIGH = 0.1, 0.5
 """The part of the negatives that a query's repulsion should reach."""
-QUERIES = 256
+QUERIES = 128
 FEWEST = 20
 """Negatives below which a tenth of them means nothing."""
 GRID = np.geomspace(0.01, 2.0, 24)

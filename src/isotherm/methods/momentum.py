@@ -13,6 +13,7 @@ from isotherm.losses.loss import Loss, full_precision
 from isotherm.methods.method import Method, Network, Slow, takes, through
 from isotherm.pairing import momentum as momentum_pairs
 from isotherm.pairing import queued, unit
+from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
 
 
@@ -59,18 +60,22 @@ class MoCoV2(Method):
         answering = batch.views if self.every_view else batch.views[1:]
         if world.size() == 1 or not self.shuffle:
             return through(self.slow, answering)
-        return [self._elsewhere(view) for view in answering]
+        return self._elsewhere(answering)
 
-    def _elsewhere(self, view: Tensor) -> Tensor:
+    def _elsewhere(self, views: Sequence[Tensor]) -> list[Tensor]:
         """Keys of pictures that were shuffled over the processes and brought back in order."""
-        everything = world.gather(view)
-        order = torch.randperm(len(everything), generator=torch.Generator().manual_seed(self.step)).to(view.device)
+        n, device = len(views[0]), views[0].device
+        counts = world.counts(n, device)
+        order = torch.randperm(sum(counts), generator=torch.Generator().manual_seed(self.step)).to(device)
         share = order.tensor_split(world.size())[world.rank()]
-        keys = world.gather(self.slow(everything[share]))
-        back = torch.empty_like(keys)
-        back[order] = keys
-        start = sum(world.counts(len(view), view.device)[: world.rank()])
-        return back[start : start + len(view)]
+        start = sum(counts[: world.rank()])
+        made = []
+        for keys in through(self.slow, [world.gather(view)[share] for view in views]):
+            everyone = world.gather(keys)
+            back = torch.empty_like(everyone)
+            back[order] = everyone
+            made.append(back[start : start + n])
+        return made
 
     def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
@@ -105,7 +110,8 @@ class MoCoV3(Method):
 
     MoCo v3 (arXiv:2104.02057), Alg. 1: every view asks in turn, and the loss is
     :math:`2\tau\,(\mathcal{L}^{1 \to 2} + \mathcal{L}^{2 \to 1})`. `scale` replaces :math:`2\tau`; it is 1 for a loss
-    without one constant temperature, such as CACR's, whose MoCo v3 setting (arXiv:2105.03746, app. C.2) this is too.
+    without one constant temperature (CACR's, a learnable or similarity-dependent one). With CACR's loss this is its
+    MoCo v3 setting (arXiv:2105.03746, app. C.2).
     """
 
     def __init__(
@@ -141,6 +147,8 @@ class MoCoV3(Method):
         if self.scale is not None:
             return self.scale
         temperature = getattr(self.loss, "temperature", None)
+        if isinstance(temperature, Constant):
+            temperature = temperature.value
         return 2 * float(temperature) if isinstance(temperature, int | float) else 1.0
 
     @torch.no_grad()

@@ -31,6 +31,8 @@ class Finding:
     level: Level
     text: str
     why: str = ""
+    label: str = ""
+    """What stands beside it instead of its level."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Page:
         items = []
         for f in findings:
             why = f'<span class="why">{_text(f.why)}</span>' if f.why else ""
-            sign = f'<span class="level">{SIGNS[f.level]}</span>'
+            sign = f'<span class="level">{_text(f.label) or SIGNS[f.level]}</span>'
             items.append(f'<li class="{f.level}">{sign}<span>{_text(f.text)}</span>{why}</li>')
         self._parts.append(f'<ul class="findings">{"".join(items)}</ul>')
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
+import signal
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -25,6 +27,7 @@ RETRIES = 3
 def work(pipe: Connection, threads: int) -> None:
     """What a worker does: takes runs until there are none."""
     torch.set_num_threads(threads)
+    die_with_parent()
     while True:
         try:
             task = pipe.recv()
@@ -38,6 +41,13 @@ def work(pipe: Connection, threads: int) -> None:
         except (ValueError, TypeError, OSError, RuntimeError) as error:
             (folder / "failure.txt").write_text(traceback.format_exc())
             pipe.send(("failed", f"{type(error).__name__}: {str(error).splitlines()[0]}"))
+
+
+def die_with_parent() -> None:
+    """On Linux: a worker whose runner was killed does not go on alone, where a second runner would meet it."""
+    with contextlib.suppress(OSError, AttributeError):
+        set_parent_death_signal = 1
+        ctypes.CDLL("libc.so.6").prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 class Worker:

@@ -53,7 +53,17 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
     )
     page.section("Claims", "What the paper found, as predicates on our records.")
-    page.findings([Finding("good" if c["held"] else "bad", said(c), why=evidence(c["evidence"])) for c in judged])
+    page.findings(
+        [
+            Finding(
+                "good" if c["held"] else "look",
+                f"{c['claim']} ({c['paper']})",
+                why=evidence(c["evidence"]),
+                label="✓ held" if c["held"] else "✗ not held",
+            )
+            for c in judged
+        ]
+    )
     page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
     columns, rows = results(records)
     page.table(columns, rows)
@@ -87,11 +97,43 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         page.code(as_yaml(configure(dict(common(list(records))))))
         page.table(["run", "key", "seed", "seconds", "differs in"], [row(r, common(list(records))) for r in records])
     page.write(folder / "report.html")
+    checkpoint.write_text(folder / "report.md", markdown(study, records, judged, about))
     return judged
 
 
-def said(claim: Mapping[str, Any]) -> str:
-    return f"{'Held' if claim['held'] else 'Not held'}: {claim['claim']} ({claim['paper']})"
+def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str, Any]) -> str:
+    """The claims and the results as text, for a repository."""
+    heads, rows = results(records)
+    lines = [f"# {study.question}", "", f"`{about['command']}`", ""]
+    lines += [
+        f"{len(records)} runs, {sum(r.seconds for r in records) / 60:.0f} minutes of training in all, on "
+        f"{about['data']}, scale {about['scale']}. {study.paper['differs']}",
+        "",
+        "| claim | paper | | evidence |",
+        "|---|---|---|---|",
+    ]
+    for c in judged:
+        held = "held" if c["held"] else "**not held**"
+        lines.append(f"| {c['claim']} | {c['paper']} | {held} | {evidence(c['evidence'])} |")
+    lines += ["", "Mean ± standard deviation over seeds; accuracies in percent.", ""]
+    lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for cells in rows:
+        lines.append(f"| {' | '.join(plain(cell) for cell in cells)} |")
+    for name, table in study.paper["tables"].items():
+        lines += ["", f"{name}, ours first, then as published:", ""]
+        lines += [f"| {' | '.join(table.heads)} |", "|" + "---|" * len(table.heads)]
+        for cells in [*ours(records, table, str(about["data"])), *table.rows]:
+            lines.append(f"| {' | '.join(plain(cell) for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def plain(cell: Any) -> str:
+    """A cell of a table as text."""
+    if isinstance(cell, Cell):
+        return f"{plain(cell.value)} {cell.note}".strip()
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    return "" if cell is None else str(cell)
 
 
 def evidence(found: Mapping[str, Any]) -> str:

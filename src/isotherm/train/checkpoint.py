@@ -61,7 +61,7 @@ def load(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise ValueError(f"{path} is no checkpoint that loads ({str(error).splitlines()[0]}).") from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    if not isinstance(state, dict) or state.get("format") != FORMAT or "fingerprint" not in state:
         raise ValueError(f"{path} is no checkpoint of this version of isotherm.")
     return state
 
@@ -76,6 +76,11 @@ class Metrics:
         self.path = path
         if not path.exists():
             path.touch()
+        if path.stat().st_size < length:
+            raise ValueError(
+                f"{path} is shorter than the checkpoint remembers ({path.stat().st_size} bytes of {length}): "
+                "it was changed. Bring it back, or start a new run."
+            )
         self.file = path.open("r+b")
         self.file.truncate(length)
         self.file.seek(length)

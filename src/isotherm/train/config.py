@@ -140,6 +140,12 @@ class Place:
     log_every: int = setting(50, "steps between lines of metrics.jsonl")
     quiet: bool = setting(False, "no progress")
 
+    def __post_init__(self) -> None:
+        if self.log_every < 1:
+            raise ValueError(f"log_every must be 1 or more, got {self.log_every}.")
+        if self.prefetch < 0 or not self.checkpoint >= 0:
+            raise ValueError(f"prefetch and checkpoint must be 0 or more, got {self.prefetch} and {self.checkpoint}.")
+
 
 def configure(settings: Mapping[str, Any] | None = None, preset: str | None = None) -> Config:
     """A configuration from dotted or nested settings over a preset: ``configure({"loss.temperature": 0.1})``."""
@@ -154,7 +160,7 @@ def parse(argv: Sequence[str]) -> tuple[Config, Place, bool]:
     file, argv = _taken(argv, "--config")
     only_print = "--print_config" in argv
     argv = [a for a in argv if a != "--print_config"]
-    settings = merge(preset_settings(preset), _read(Path(file)) if file else {})
+    settings = merge(preset_settings(preset), read_yaml(Path(file)) if file else {})
     for part in PARTS:
         name, argv = _taken(argv, f"--{part}")
         if name is not None:
@@ -241,7 +247,7 @@ def _temperature(choice: Mapping[str, Any]) -> Any:
     try:
         return kind(**{k: v for k, v in choice.items() if k != "name"})
     except TypeError as error:
-        raise ValueError(f"temperature {name}: {str(error).replace('__init__() ', '')}.") from error
+        raise ValueError(f"temperature {name}: {str(error).partition('__init__() ')[2] or error}.") from error
 
 
 def _loss_class(name: str) -> type[Loss]:
@@ -256,7 +262,7 @@ def _hint(close: Sequence[str], known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(known)}."
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
     try:
         found = yaml.safe_load(path.read_text())
     except OSError as error:
@@ -288,8 +294,9 @@ Spec = tuple[Any, Any, str]
 def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, Place]:
     settings = dict(settings)
     for part in PARTS:
-        if not isinstance(settings.setdefault(part, {}), Mapping):
-            raise ValueError(f"{part} must be a name, or {{name: …, settings}}; got {settings[part]!r}.")
+        chosen = settings.setdefault(part, {})
+        if not isinstance(chosen, Mapping) or not isinstance(chosen.get("name", ""), str):
+            raise ValueError(f"{part} must be a name, or {{name: …, settings}}; got {chosen!r}.")
     settings = completed(settings)
     method = named(str(settings["method"]["name"]))
     if method.loss is None:
@@ -428,8 +435,12 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
         parser.set_defaults({name: checked[name] for name in given})
         found = parser.parse_args(words)
     except ArgumentError as error:
-        raise ValueError(_one_line(str(error), specs)) from error
-    return {name: _plain(found[name]) for name in specs}
+        raise ValueError(_one_line(str(error), specs, given, words)) from error
+    values = {name: _plain(found[name]) for name in specs}
+    for name, (kind, default, _) in specs.items():
+        if values[name] is None and default is not None and type(None) not in get_args(kind):
+            raise ValueError(f"{name} must be {_wanted(kind)}; got null.")
+    return values
 
 
 def _tree(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -447,13 +458,14 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _one_line(message: str, specs: Mapping[str, Spec]) -> str:
+def _one_line(message: str, specs: Mapping[str, Spec], given: Mapping[str, Any], words: Sequence[str]) -> str:
     """jsonargparse's complaint in a sentence."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if lines[0].startswith('Parser key "'):
         name = lines[0].split('"')[1]
         kind = specs[name][0] if name in specs else None
-        got = message.rpartition("Got value: ")[2].splitlines()[0]
+        said = [words[i + 1] for i, word in enumerate(words[:-1]) if word == f"--{name}"]
+        got = said[-1] if said else given.get(name)
         return f"{name.removesuffix('.name')} must be {_wanted(kind)}; got {got!r}."
     return " ".join(lines) + ("" if lines[-1].endswith(".") else ".")
 

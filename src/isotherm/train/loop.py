@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import logging
 import math
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -30,7 +32,7 @@ from isotherm.encoders.synced import synced
 from isotherm.methods import Method, Slow
 from isotherm.train import checkpoint, runs, watch
 from isotherm.train.build import Built, build, fingerprint, pictures, temperature_of
-from isotherm.train.config import Config, Place
+from isotherm.train.config import Config, Place, differences
 from isotherm.train.optimisers import optimiser
 from isotherm.train.progress import Progress
 from isotherm.train.schedule import rate, scaled_rate
@@ -92,6 +94,9 @@ class State:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
+        changed = differences(saved["config"], self.config.as_dict())
+        if changed:
+            raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
         if saved["fingerprint"] != self.fingerprint:
             raise ValueError(
                 f"the pictures of {self.config.data} are not those this run was started with (fingerprint "
@@ -123,7 +128,8 @@ def train(config: Config, place: Place) -> dict[str, Any]:
         raise problem or ValueError("the first process could not start; it says why.")
     if world.any_of(finished is not None, fabric.device):
         return finished or {}
-    return Run(fabric, config, place).to_the_end()
+    with runs.alone(place.out) if world.rank() == 0 else nullcontext():
+        return Run(fabric, config, place).to_the_end()
 
 
 class Run:
@@ -172,8 +178,10 @@ class Run:
         self.stepper = fabric.setup_optimizers(made)
         saved = runs.last_checkpoint(self.out)
         length = 0
+        self.saved_step = -1
         if saved is not None:
             self.state.restore(saved)
+            self.saved_step = self.state.step
             self._restore_precision(saved["precision"])
             length = saved["metrics"]
         if place.compile:
@@ -190,7 +198,7 @@ class Run:
             for epoch in range(self.state.step // len(self.loader), self.config.epochs):
                 self._epoch(epoch, began, before)
             self.state.seconds = before + time.monotonic() - began
-            if runs.needs_final_checkpoint(self.out, self.state.step):
+            if self.saved_step != self.state.step:
                 self._save()
             self.progress.note("measuring the result")
             result = self._finish()
@@ -229,7 +237,7 @@ class Run:
             batch = batch._replace(views=[v.double() for v in batch.views])
         if self.place.channels_last:
             batch = batch._replace(views=[v.contiguous(memory_format=torch.channels_last) for v in batch.views])
-        torch.manual_seed((self.config.seed * 1_000_003 + state.step) * 1009 + world.rank())
+        torch.manual_seed(((self.config.seed * 1_000_003 + state.step) * 1009 + world.rank()) % (1 << 63))
         c = self.config
         self.lr = rate(
             state.step, self.steps, len(self.loader), self.peak, c.schedule, c.milestones, c.factor, c.warmup
@@ -238,11 +246,14 @@ class Run:
             group["lr"] = self.lr
         method.at(state.step, self.steps)
         self.stepper.zero_grad()
+        counted = statistics(method) if c.nonfinite == "skip" else []
         value, alike = self._gradients(batch)
-        world.average_gradients(self.learning)
-        if self.config.clip is not None:
-            self.fabric.clip_gradients(method, self.stepper, max_norm=self.config.clip, error_if_nonfinite=False)
-        good = self._finite(value)
+        good = not world.any_of(not math.isfinite(value), self.device)
+        if good:
+            world.average_gradients(self.learning)
+            if c.clip is not None:
+                self.fabric.clip_gradients(method, self.stepper, max_norm=c.clip, error_if_nonfinite=False)
+            good = self._finite_gradients()
         if good:
             self.stepper.step()
             method.after_step()
@@ -253,6 +264,8 @@ class Run:
             self._diverged(value, batch)
         else:
             state.skipped += 1
+            for buffer, before in counted:
+                buffer.copy_(before)
         state.step += 1
         if alike > COLLAPSED and not state.warned and state.step > 10:
             state.warned = True
@@ -268,7 +281,7 @@ class Run:
         if parts == 1:
             with self.fabric.autocast():
                 embedded, targets = method.embed(batch), method.targets(batch)
-                if not all(bool(torch.isfinite(z.detach()).all()) for z in embedded):
+                if self._not_finite([*embedded, *targets]):
                     return float("nan"), 0.0
                 value = method.judge(embedded, targets, batch)
             self.fabric.backward(value)
@@ -282,7 +295,7 @@ class Run:
                     first.append(method.embed(piece))
             targets = _joined([method.targets(piece) for piece in pieces])
             whole = [z.detach().requires_grad_() for z in _joined(first)]
-            if not all(bool(torch.isfinite(z.detach()).all()) for z in whole):
+            if self._not_finite([*whole, *targets]):
                 return float("nan"), 0.0
             value = method.judge(whole, targets, batch)
         self.fabric.backward(value)
@@ -298,13 +311,16 @@ class Run:
         torch.set_rng_state(after)
         return float(value.detach()), similarity(whole)
 
-    def _finite(self, value: float) -> bool:
-        """Whether loss and gradients are, on every process. Under 16-mixed the scaler sees to the gradients."""
-        fine = math.isfinite(value)
-        if fine and self.config.precision != "16-mixed":
-            grads = [p.grad for p in self.learning if p.grad is not None]
-            fine = bool(torch.isfinite(torch.stack(torch._foreach_norm(grads)).sum())) if grads else True
-        return not world.any_of(not fine, self.device)
+    def _not_finite(self, embedded: Sequence[Tensor]) -> bool:
+        """Whether any process has an embedding that is not: all must know before they compare."""
+        return world.any_of(not all(bool(torch.isfinite(z.detach()).all()) for z in embedded), self.device)
+
+    def _finite_gradients(self) -> bool:
+        """Whether the gradients, which are everyone's mean, are finite. Under 16-mixed the scaler sees to them."""
+        grads = [p.grad for p in self.learning if p.grad is not None]
+        if self.config.precision == "16-mixed" or not grads:
+            return True
+        return bool(torch.isfinite(torch.stack(torch._foreach_norm(grads)).sum()))
 
     def _diverged(self, value: float, batch: Any) -> None:
         places = world.gather(batch.places).cpu()
@@ -341,9 +357,11 @@ class Run:
         if watched(epoch, config.epochs, config.watch) and self.leader:
             found = self._look(config.watch_images)
             line |= found
-            if found.get("knn", -1.0) > state.best and epoch + 1 < config.epochs:
+            if found.get("knn", -1.0) > state.best:
                 state.best = found["knn"]
-                checkpoint.save(self.out / runs.BEST, {"step": state.step, "method": state.method.state_dict()})
+                average = None if state.average is None else state.average.state_dict()
+                best = {"step": state.step, "knn": state.best, "method": state.method.state_dict(), "average": average}
+                checkpoint.save(self.out / runs.BEST, best)
         world.wait()
         state.loss_sum, state.loss_count = 0.0, 0
         self.progress.epoch(line)
@@ -369,8 +387,9 @@ class Run:
         due = since >= max(self.place.checkpoint, SHARE * state.save_seconds if self.place.checkpoint else 0.0)
         asked = world.any_of(self.asked_to_stop is not None, self.device)
         if world.any_of(due and self.leader, self.device) or asked:
-            if state.step < self.steps:
-                self._save()
+            if state.step == self.steps:  # it ends by itself
+                return
+            self._save()
             if asked:
                 raise Stopped(
                     f"stopped after step {state.step} of {self.steps}; everything is saved. "
@@ -383,6 +402,7 @@ class Run:
             precision = self.fabric.strategy.precision.state_dict()
             checkpoint.save(self.out / runs.CHECKPOINT, self.state.saved(precision, self.metrics.length()))
         world.wait()
+        self.saved_step = self.state.step
         self.state.last_save = time.monotonic()
         self.state.save_seconds = self.state.last_save - began
 
@@ -468,6 +488,12 @@ def still(module: nn.Module) -> Iterator[None]:
             m.momentum = momentum
 
 
+def statistics(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
+    """What BN has counted, and a copy: a step that is skipped must leave no trace."""
+    norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
+    return [(b, b.clone()) for m in norms for b in m.buffers()]
+
+
 @torch.no_grad()
 def copy_buffers(to: nn.Module, of: nn.Module) -> None:
     for a, b in zip(to.buffers(), of.buffers(), strict=True):
@@ -480,8 +506,8 @@ def _test_pictures(config: Config) -> Images | None:
         return None
     try:
         return pictures(config, config.test)
-    except (ValueError, FileNotFoundError):
-        if config.test != "test":
+    except (ValueError, FileNotFoundError) as error:
+        if config.test != "test" or not re.search(r"no split|no test|no folder", str(error)):
             raise
         return None
 
@@ -502,6 +528,8 @@ def fabric_for(config: Config, place: Place) -> Any:
     if processes > 1:
         here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
         many = {"devices": here, "num_nodes": processes // here, "strategy": "ddp"}
+    for name in ("lightning.fabric", "lightning_fabric"):  # it announces itself otherwise
+        logging.getLogger(name).setLevel(logging.WARNING)
     fabric = Fabric(accelerator=accelerator, precision=config.precision, **many)
     fabric.launch()
     return fabric
@@ -516,7 +544,7 @@ def keep_freed_memory() -> None:
         libc = ctypes.CDLL("libc.so.6")
         trim_threshold, mmap_threshold, top_pad = -1, -3, -2
         libc.mallopt(mmap_threshold, 1 << 30)
-        libc.mallopt(trim_threshold, 1 << 31 - 1)
+        libc.mallopt(trim_threshold, (1 << 31) - 1)
         libc.mallopt(top_pad, 1 << 26)
     except (OSError, AttributeError):  # another libc
         return

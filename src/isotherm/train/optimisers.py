@@ -51,8 +51,9 @@ class LARS(torch.optim.Optimizer):
         g \leftarrow g + \lambda w, \qquad
         v \leftarrow \mu v + \eta \frac{\|w\|}{\|g\|}\, g, \qquad w \leftarrow w - \gamma v
 
-    You et al. 2017 (arXiv:1708.03888), with the learning rate γ outside the momentum as in SimCLR's and BYOL's code,
-    and `trust` η = 0.001. Groups with ``adapt=False`` take plain steps. The ratio is 1 where either norm is 0.
+    You et al. 2017 (arXiv:1708.03888), with `trust` η = 0.001 and the learning rate γ outside the momentum; the paper
+    has it inside, which is the same while γ does not change. Groups with ``adapt=False`` take plain steps. The ratio
+    is 1 where either norm is 0.
     """
 
     def __init__(

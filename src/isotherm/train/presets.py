@@ -36,7 +36,8 @@ _WANG_LIU = {
     "milestones": [160, 190],
     "weight_decay": 5e-4,
 }
-# Chen & Li follow SimCLR's optimiser: LARS, square-root scaling (arXiv:2002.05709, app. B.1 and B.9).
+# App. D: a square-root learning rate, as in SimCLR; the rate itself, LARS and its decay are SimCLR's (arXiv:2002.05709,
+# app. B.1): the paper does not state its own.
 _CHEN_LI = {
     "data": "cifar10",
     "recipe": "simclr-cifar",
@@ -49,8 +50,8 @@ _CHEN_LI = {
     "epochs": 400,
     "batch": 128,
     "optimizer": "lars",
-    "lr": 1.0,
-    "lr_scaling": "linear",
+    "lr": 0.075,
+    "lr_scaling": "sqrt",
     "weight_decay": 1e-6,
     "decay_all": False,
     "warmup": 10.0,
@@ -61,8 +62,6 @@ _CHEN_LI_LARGE = {
     "recipe": "simclr",
     "head.width": 128,
     "batch": 1024,
-    "lr": 0.075,
-    "lr_scaling": "sqrt",
 }
 _DYSTRESS = {
     "data": "cifar10",
@@ -178,6 +177,31 @@ PRESETS = {
             "normalise": "imagenet",
             "encoder": "resnet50",
             "weight_decay": 1e-4,
+        },
+    ),
+    "wang-liu-svhn-hard": Preset(
+        "SVHN with the hard contrastive loss, α = 0.0315",
+        {
+            **_WANG_LIU,
+            "data": "svhn",
+            "normalise": None,
+            "loss": "HardContrastiveLoss",
+            "loss.temperature": 0.9,
+            "loss.alpha": 0.0315,
+        },
+    ),
+    "wang-liu-imagenet100-hard": Preset(
+        "ImageNet-100 with the hard contrastive loss, α = 0.034",
+        {
+            **_WANG_LIU,
+            "data": "imagenet100",
+            "recipe": "mocov2",
+            "normalise": "imagenet",
+            "encoder": "resnet50",
+            "weight_decay": 1e-4,
+            "loss": "HardContrastiveLoss",
+            "loss.temperature": 0.9,
+            "loss.alpha": 0.034,
         },
     ),
     "chen-li-cifar10": Preset("Chen & Li §2.1: ResNet-50, batch 128 (epochs vary in the paper: 100 to 800)", _CHEN_LI),

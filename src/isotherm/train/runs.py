@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from isotherm.encoders import Encoder
 from isotherm.methods import Network
 from isotherm.train import checkpoint
 from isotherm.train.build import Built, encoder_of, networks, pictures, views
-from isotherm.train.config import Config, configure, differences
+from isotherm.train.config import Config, configure, differences, read_yaml
 from isotherm.views import Recipe
 
 CONFIG = "config.yaml"
@@ -37,7 +39,7 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out names a folder.")
     known = out / CONFIG
-    if known.exists():
+    if known.exists() and _begun(out):
         old = read_config(out)
         changed = differences(old, config.as_dict())
         if changed:
@@ -46,10 +48,9 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
         if not resume:
             raise ValueError(f"{out} holds this run already; --resume continues it, or choose another --out.")
         if (out / RESULT).exists():
-            found: dict[str, Any] = json.loads((out / RESULT).read_text())
-            return found
+            return read_result(out)
         return None
-    if out.exists() and any(not p.name.startswith(".") for p in out.iterdir()):
+    if out.exists() and any(not p.name.startswith(".") and p.name not in (CONFIG, METRICS) for p in out.iterdir()):
         raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -59,26 +60,49 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
     return None
 
 
+def _begun(out: Path) -> bool:
+    """Whether a run has left anything but its settings: one that was refused has not."""
+    metrics = out / METRICS
+    return (out / CHECKPOINT).exists() or (out / RESULT).exists() or (metrics.exists() and metrics.stat().st_size > 0)
+
+
+def read_result(out: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((out / RESULT).read_text())
+        if isinstance(found, dict) and "measures" in found:
+            return found
+    except ValueError:
+        pass
+    raise ValueError(f"{out / RESULT} is damaged; delete it, and --resume writes it again.")
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Nobody else in this run's folder; whoever dies lets go of it."""
+    path = out / ".lock"
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(f"another process is at work in {out}; wait for it, or choose another --out.") from error
+        for left in out.glob(".*.[0-9]*"):  # by a process that was killed while it wrote
+            left.unlink(missing_ok=True)
+        yield
+    path.unlink(missing_ok=True)
+
+
 def as_yaml(config: Config) -> str:
     text: str = yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True)
     return text
 
 
 def read_config(out: Path) -> dict[str, Any]:
-    found = yaml.safe_load((out / CONFIG).read_text())
-    if not isinstance(found, dict):
-        raise ValueError(f"{out / CONFIG} holds no settings.")
-    return found
+    return read_yaml(out / CONFIG)
 
 
 def last_checkpoint(out: Path) -> dict[str, Any] | None:
     path = out / CHECKPOINT
     return checkpoint.load(path) if path.exists() else None
-
-
-def needs_final_checkpoint(out: Path, step: int) -> bool:
-    saved = last_checkpoint(out)
-    return saved is None or saved["step"] != step
 
 
 def result(config: Config, measures: Mapping[str, float], seconds: float, steps: int) -> dict[str, Any]:
