@@ -632,10 +632,8 @@ def test_a_test_split_that_is_broken_is_told_and_one_that_is_not_there_is_not_ne
     with pytest.raises(ValueError, match="63"):
         train(configure({**settings, "data": f"arrays:{tmp_path}/broken.npz"}), Place(out=tmp_path / "a", quiet=True))
     np.save(tmp_path / "alone.npy", pictures)
-    found = train(
-        configure({**settings, "data": f"arrays:{tmp_path}/alone.npy"}), Place(out=tmp_path / "b", quiet=True)
-    )
-    assert "knn" not in found["measures"]
+    alone = {**settings, "data": f"arrays:{tmp_path}/alone.npy"}
+    assert "knn" not in train(configure(alone), Place(out=tmp_path / "b", quiet=True))["measures"]
     with pytest.raises(ValueError, match="needs a label for every picture"):
         train(configure({**alone, "method": "supcon"}), Place(out=tmp_path / "c", quiet=True))
 
