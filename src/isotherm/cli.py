@@ -375,16 +375,14 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         found = assess(
             arguments.run_folder, names, arguments.seed, arguments.html, arguments.json, command=command, note=note
         )
-    table = _table("probe", "accuracy", "95 %, or spread over seeds", "balanced", "n")
+    table = _table("probe", "accuracy", "95 % interval", "balanced, or sd over seeds", "n")
     for name, score in found.scores.items():
         entry = score.as_dict()
-        spread = "interval" in entry
-        low, high = entry["interval"] if spread else (entry["mean"] - entry["sd"], entry["mean"] + entry["sd"])
-        accuracy = entry["accuracy"] if spread else entry["mean"]
-        balanced = f"{100 * entry['balanced']:.2f} %" if spread else ""
-        table.add_row(
-            name, f"{100 * accuracy:.2f} %", f"{100 * low:.2f} to {100 * high:.2f}", balanced, f"{entry.get('n', '')}"
-        )
+        accuracy = entry["accuracy"] if "accuracy" in entry else entry["mean"]
+        low, high = entry["interval"]
+        balanced = f"{100 * entry['balanced']:.2f} %" if "balanced" in entry else f"sd {100 * entry['sd']:.2f}"
+        interval = f"{100 * low:.2f} to {100 * high:.2f}"
+        table.add_row(name, f"{100 * accuracy:.2f} %", interval, balanced, f"{entry['n']:,}")
     console.print(table)
     if found.health is not None:
         _health(console, found.health, describe(found.health))

@@ -10,7 +10,7 @@ forms agree to rounding.
 from isotherm.studies import claims as judge
 from isotherm.studies import drawing as draw
 from isotherm.studies.study import Arm, Claim, Figure, Scale
-from isotherm.studies.temperature import SMALL_CIFAR
+from isotherm.studies.temperature import SMALL_CIFAR, SMALL_DIGITS
 
 TAU = "loss.temperature"
 GRID = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -24,6 +24,7 @@ scales = {
         "a small network",
         {"epochs": 20},
         data={
+            "digits": SMALL_DIGITS,
             "cifar10": {**SMALL_CIFAR, "normalise": "cifar10"},
             "cifar100": {**SMALL_CIFAR, "normalise": "cifar100"},
         },

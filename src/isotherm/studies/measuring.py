@@ -41,9 +41,7 @@ def carry_out(config: Config, folder: Path, checkpoint_seconds: float = 20.0) ->
     found = done(folder)
     if found is not None:
         return found
-    result = train(
-        config, Place(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds, channels_last=True)
-    )
+    result = train(config, Place(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds))
     found = {"measures": measure(folder), "seconds": result["seconds"], "versions": result["versions"]}
     checkpoint.write_json(folder / MEASURED, found)
     (folder / runs.BEST).unlink(missing_ok=True)

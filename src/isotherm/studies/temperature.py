@@ -19,7 +19,8 @@ REPRESENTATIVE = (0.07, 0.3, 0.7, 1.0)
 """Those of the paper's Table 1."""
 OTHERS = tuple(t for t in TEMPERATURES if t not in REPRESENTATIVE)
 TAU = "loss.temperature"
-SMALL_CIFAR = {"images": 5000, "epochs": 15, "recipe": "simclr-cifar", "encoder.stride": 2}
+SMALL_CIFAR = {"images": 5000, "epochs": 15, "batch": 128, "recipe": "simclr-cifar", "encoder.stride": 2}
+SMALL_DIGITS = {"epochs": 30, "batch": 128, "encoder.widths": [32, 64, 64], "encoder.stride": 2}
 ORDINARY, HARD, SIMPLE, HARD_SIMPLE, LIMIT = "contrastive", "hard contrastive", "simple", "hard simple", "τ → 0"
 
 base = {"method": "simclr", "watch": 0}
@@ -42,6 +43,7 @@ scales = {
         seeds=3,
         once={TAU: OTHERS},
         data={
+            "digits": SMALL_DIGITS,
             "cifar10": {**SMALL_CIFAR, "normalise": "cifar10"},
             "cifar100": {**SMALL_CIFAR, "normalise": "cifar100"},
         },

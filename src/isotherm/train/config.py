@@ -134,7 +134,7 @@ class Place:
     device: str = setting("auto", "auto, cpu, cuda, mps")
     checkpoint: float = setting(30.0, "seconds between checkpoints, at least; 0: after every step")
     prefetch: int = setting(2, "batches prepared ahead")
-    channels_last: bool = setting(False, "pictures and weights with channels last")
+    channels_last: bool | None = setting(None, "pictures and weights with channels last; null: on a processor")
     compile: bool = setting(False, "torch.compile the network")
     log: list[str] = setting([], "also to tensorboard or wandb (extra 'tracking')")
     log_every: int = setting(50, "steps between lines of metrics.jsonl")

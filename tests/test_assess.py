@@ -1,0 +1,90 @@
+"""`isotherm evaluate`, `inspect` and `compare` as they are typed."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from isotherm import assess
+from isotherm.cli import main
+from isotherm.evaluate.extract import features_of
+from isotherm.train import runs
+from isotherm.train.config import Place, configure
+from isotherm.train.loop import train
+
+SMALL = {"images": 400, "batch": 100, "epochs": 2, "watch": 0, "encoder.widths": [8, 16]}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "a"
+    train(configure(SMALL), Place(out=out, quiet=True))
+    return out
+
+
+def test_a_run_is_probed_and_its_embedding_examined(run, tmp_path, capsys):
+    page, numbers = tmp_path / "a.html", tmp_path / "a.json"
+    before = runs.load_encoder(run).state_dict()
+    words = ["evaluate", str(run), "--probe", "knn, linear,fewshot", "--html", str(page), "--json", str(numbers)]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    for said in ("knn, k = 1", "linear, 5 a class", "uniformity", "τ"):
+        assert said in out
+    found = json.loads(numbers.read_text())
+    assert {"knn, k = 1", "knn, k = 20", "linear", "linear, 5 a class"} <= set(found["probes"])
+    assert found["probes"]["linear"]["n"] == 360
+    assert "alignment" in found["measures"]
+    assert "</html>" in page.read_text()
+    after = runs.load_encoder(run).state_dict()
+    assert all(torch.equal(before[k], after[k]) for k in before)
+
+
+def test_the_features_are_those_of_the_exported_encoder(run):
+    opened = runs.open_run(run)
+    a = features_of(opened.network.encoder, opened.test, opened.recipe)
+    b = features_of(runs.load_encoder(run), opened.test, opened.recipe)
+    assert torch.equal(a, b)
+
+
+def test_every_probe_has_a_name_that_works(run):
+    quick = [p for p in assess.PROBES if p not in ("finetune", "fewshot-finetune") and "augmented" not in p]
+    found = assess.assess(run, quick)
+    assert all(0 <= getattr(s, "accuracy", getattr(s, "mean", -1)) <= 1 for s in found.scores.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluate", "nowhere"], "is no run"),
+        (["evaluate", "RUN", "--probe", "knm"], "did you mean 'knn'?"),
+        (["inspect", "nowhere.npy"], "nowhere.npy"),
+        (["inspect", "RUN/config.yaml"], "config.yaml"),
+        (["compare", "RUN"], "at least 2"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(words, said, run, capsys):
+    assert main([w.replace("RUN", str(run)) for w in words]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_pictures_without_labels_or_test_are_refused(tmp_path, capsys):
+    np.save(tmp_path / "u.npy", np.random.default_rng(0).integers(0, 256, (64, 8, 8), np.uint8))
+    settings = {**SMALL, "images": None, "batch": 32, "data": f"arrays:{tmp_path}/u.npy"}
+    train(configure(settings), Place(out=tmp_path / "a", quiet=True))
+    assert main(["evaluate", str(tmp_path / "a")]) == 2
+    assert "no part 'test'" in capsys.readouterr().err
+
+
+def test_an_embedding_file_is_inspected_and_compared(tmp_path, run, capsys):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "z.npy", rng.normal(size=(200, 16)).astype(np.float32))
+    np.save(tmp_path / "y.npy", np.arange(200) % 4)
+    words = ["inspect", str(tmp_path / "z.npy"), "--labels", str(tmp_path / "y.npy"), "--map", "pca"]
+    assert main([*words, "--html", str(tmp_path / "z.html"), "--json", str(tmp_path / "z.json")]) == 0
+    assert "uniformity" in capsys.readouterr().out
+    assert f"isotherm inspect {tmp_path}/z.npy --labels {tmp_path}/y.npy" in (tmp_path / "z.html").read_text()
+    assert main(["compare", str(tmp_path / "z.npy"), str(run)]) == 0
+    assert "uniformity" in capsys.readouterr().out
