@@ -20,7 +20,7 @@ REPRESENTATIVE = (0.07, 0.3, 0.7, 1.0)
 OTHERS = tuple(t for t in TEMPERATURES if t not in REPRESENTATIVE)
 TAU = "loss.temperature"
 SMALL_CIFAR = {"images": 5000, "epochs": 15, "batch": 128, "recipe": "simclr-cifar", "encoder.stride": 2}
-SMALL_DIGITS = {"epochs": 30, "batch": 128, "encoder.widths": [32, 64, 64], "encoder.stride": 2}
+SMALL_DIGITS = {"epochs": 24, "batch": 128, "encoder.widths": [32, 64, 64], "encoder.stride": 2}
 ORDINARY, HARD, SIMPLE, HARD_SIMPLE, LIMIT = "contrastive", "hard contrastive", "simple", "hard simple", "τ → 0"
 
 base = {"method": "simclr", "watch": 0}
