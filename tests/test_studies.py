@@ -50,12 +50,15 @@ def test_a_trend_is_judged_by_rank_correlation_and_by_every_seed():
     assert not claims.trend("linear", "a", 1)(Records(line("a", {0.1: 1.0, 0.2: 2.0}))).held
 
 
-def test_an_inverted_u_has_its_best_inside_and_ends_below_the_noise():
+def test_an_inverted_u_has_its_best_inside_and_ends_surely_below():
     u = {0.1: 0.5, 0.3: 0.8, 1.0: 0.6}
-    assert claims.inverted_u("linear", "a")(Records(line("a", u))).held
-    assert not claims.inverted_u("linear", "a")(Records(line("a", {0.1: 0.9, 0.3: 0.8, 1.0: 0.6}))).held
+    assert claims.inverted_u("linear", "a")(Records(line("a", u, seeds=(0, 1)))).held
+    assert not claims.inverted_u("linear", "a")(Records(line("a", u))).held  # one seed is sure of nothing
+    assert not claims.inverted_u("linear", "a")(Records(line("a", {0.1: 0.9, 0.3: 0.8, 1.0: 0.6}, seeds=(0, 1)))).held
     noisy = [record("a", t, s, linear=v + (0.5 if s else 0)) for s in (0, 1) for t, v in u.items()]
     assert not claims.inverted_u("linear", "a")(Records(noisy)).held
+    lucky = [*line("a", {0.1: 0.5, 0.3: 0.5, 1.0: 0.5}, seeds=(0, 1)), record("a", 0.4, linear=0.9)]
+    assert not claims.inverted_u("linear", "a")(Records(lucky)).held
 
 
 def test_rivals_are_compared_at_the_best_point():
@@ -73,9 +76,11 @@ def test_flatter_and_prefers_larger():
     records = Records([*line("a", {0.1: 0.1, 1.0: 0.9}), *line("h", {0.1: 0.5, 1.0: 0.6})])
     assert claims.flatter("linear", "h", "a")(records).held
     assert not claims.flatter("linear", "a", "h")(records).held
-    records = Records([*line("a", {0.1: 0.1, 0.3: 0.5, 1.0: 0.2}), *line("h", {0.1: 0.1, 0.3: 0.4, 1.0: 0.6})])
+    a, h = {0.1: 0.1, 0.3: 0.5, 1.0: 0.2}, {0.1: 0.1, 0.3: 0.4, 1.0: 0.6}
+    records = Records([*line("a", a, seeds=(0, 1)), *line("h", h, seeds=(0, 1))])
     assert claims.prefers_larger("linear", "h", "a")(records).held
     assert not claims.prefers_larger("linear", "a", "h")(records).held
+    assert not claims.prefers_larger("linear", "h", "a")(Records([*line("a", a), *line("h", h)])).held
 
 
 def test_entropy_and_closed_forms():

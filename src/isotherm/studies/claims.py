@@ -15,6 +15,8 @@ from isotherm.studies.study import Verdict
 
 STRONG = 0.8
 """The rank correlation a trend needs, over the means and, where there are enough points, in every seed's own."""
+SURE = 2.0
+"""Standard errors that a difference needs to count."""
 TAU = "loss.temperature"
 Judge = Callable[[Records], Verdict]
 
@@ -39,18 +41,21 @@ def trend(measure: str, arm: str, direction: int, over: str = TAU, least: float 
 
 
 def inverted_u(measure: str, arm: str, over: str = TAU) -> Judge:
-    """The best lies inside, and both ends are below it by more than one standard deviation over seeds."""
+    """The best lies inside, and both ends are below it by more than `SURE` standard errors.
+
+    Only points with the most seeds count: the best of many single runs is the luckiest one.
+    """
 
     def judge(records: Records) -> Verdict:
-        x, means, deviations = records.along(arm, over, measure)
+        x, means, deviations, runs = _replicated(records, arm, over, measure)
         if len(x) < 3:
             return Verdict(False, {"why": f"only {len(x)} values of {over}"})
         best = int(np.argmax(means))
-        spread = float(np.median(deviations[deviations > 0])) if (deviations > 0).any() else 0.0
+        noise = SURE * _error(deviations, runs)
         drops = [float(means[best] - means[0]), float(means[best] - means[-1])]
-        held = 0 < best < len(x) - 1 and min(drops) > spread
+        held = runs > 1 and 0 < best < len(x) - 1 and min(drops) > noise
         shown = {"best": float(x[best]), "below the best at the ends": [round(d, 4) for d in drops]}
-        return Verdict(held, {**_values(x, means, deviations), **shown, "spread": round(spread, 4)})
+        return Verdict(held, {**_values(x, means, deviations), **shown, "must exceed": round(noise, 4), "seeds": runs})
 
     return judge
 
@@ -62,7 +67,7 @@ def behind(measure: str, arm: str, rival: str, by: float, over: str = TAU) -> Ju
         value, deviation, runs = records.mean(arm, measure)
         best, at, spread = _best(records, rival, measure, over)
         gap = best - value
-        noise = 2 * math.hypot(deviation, spread) / math.sqrt(max(1, runs))
+        noise = SURE * math.hypot(deviation, spread) / math.sqrt(max(1, runs))
         held = runs > 0 and gap >= by and gap > noise
         return Verdict(held, _rivals(arm, value, deviation, rival, best, at) | {"gap": round(gap, 4), "least": by})
 
@@ -72,17 +77,19 @@ def behind(measure: str, arm: str, rival: str, by: float, over: str = TAU) -> Ju
 def recovers(
     measure: str, arm: str, weak: str, rival: str, within: float, lower: bool = False, over: str = TAU
 ) -> Judge:
-    """An arm is within `within` of a rival's best, and makes up at least half of what the weak arm lacks."""
+    """The weak arm lacks something; this one is within `within` of the best and makes up at least half of it."""
     sign = -1 if lower else 1
 
     def judge(records: Records) -> Verdict:
         value, deviation, runs = records.mean(arm, measure)
-        low, _, _ = records.mean(weak, measure)
-        best, at, _ = _best(records, rival, measure, over, sign)
+        low, low_deviation, _ = records.mean(weak, measure)
+        best, at, spread = _best(records, rival, measure, over, sign)
         lacking = sign * (best - low)
+        noise = SURE * math.hypot(low_deviation, spread) / math.sqrt(max(1, runs))
         made_up = sign * (value - low) / lacking if lacking > 0 else math.nan
-        held = runs > 0 and sign * (best - value) <= within and made_up >= 0.5
+        held = runs > 0 and lacking > noise and sign * (best - value) <= within and made_up >= 0.5
         shown = {"made up": round(made_up, 3), weak: round(low, 4), "within": within}
+        shown |= {"lacking": round(lacking, 4), "which must exceed": round(noise, 4)}
         return Verdict(bool(held), _rivals(arm, value, deviation, rival, best, at) | shown)
 
     return judge
@@ -106,18 +113,20 @@ def flatter(measure: str, arm: str, than: str, most: float = 1 / 3, over: str = 
 
 
 def prefers_larger(measure: str, arm: str, than: str, over: str = TAU) -> Judge:
-    """An arm's best value of what is varied is larger than the other's, and at the largest value it is ahead."""
+    """An arm's best value of what is varied is larger than the other's, and at the largest value it is surely ahead."""
 
     def judge(records: Records) -> Verdict:
         found: dict[str, Any] = {}
         for name in (arm, than):
-            x, means, _ = records.along(name, over, measure)
+            x, means, deviations, runs = _replicated(records, name, over, measure)
             if len(x) < 2:
                 return Verdict(False, {"why": f"too few values of {over} for {name}"})
-            found[name] = (float(x[int(np.argmax(means))]), float(means[-1]))
-        held = found[arm][0] > found[than][0] and found[arm][1] > found[than][1]
-        shown = {f"best {name}": best for name, (best, _) in found.items()}
-        return Verdict(held, shown | {f"{name} at the largest": round(v, 4) for name, (_, v) in found.items()})
+            found[name] = (float(x[int(np.argmax(means))]), float(means[-1]), _error(deviations, runs), runs)
+        ahead = found[arm][1] - found[than][1]
+        noise = SURE * max(found[arm][2], found[than][2])
+        held = found[arm][3] > 1 and found[arm][0] > found[than][0] and ahead > noise
+        shown = {f"best {name}": values[0] for name, values in found.items()}
+        return Verdict(held, shown | {"ahead at the largest": round(ahead, 4), "must exceed": round(noise, 4)})
 
     return judge
 
@@ -199,8 +208,22 @@ def closed_forms(s: Floats, temperature: float) -> float:
     return max(first, second)
 
 
-def _best(records: Records, arm: str, measure: str, over: str, sign: int = 1) -> tuple[float, float, float]:
+def _replicated(records: Records, arm: str, over: str, measure: str) -> tuple[Floats, Floats, Floats, int]:
+    """`Records.along` where there are the most seeds, and how many those are."""
     x, means, deviations = records.along(arm, over, measure)
+    runs = np.array([records.mean(arm, measure, {over: v})[2] for v in x])
+    most = int(runs.max()) if len(runs) else 0
+    chosen = runs == most
+    return x[chosen], means[chosen], deviations[chosen], most
+
+
+def _error(deviations: Floats, runs: int) -> float:
+    """The standard error of the difference of two means over seeds."""
+    return float(np.sqrt(np.mean(np.square(deviations)) * 2 / runs)) if runs else 0.0
+
+
+def _best(records: Records, arm: str, measure: str, over: str, sign: int = 1) -> tuple[float, float, float]:
+    x, means, deviations, _ = _replicated(records, arm, over, measure)
     if not len(x):
         return math.nan, math.nan, math.nan
     best = int(np.argmax(sign * means))
