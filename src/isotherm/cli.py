@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -58,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("isotherm: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever read has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
     except ModuleNotFoundError as missing:
         lab = (
             "rich",
@@ -392,8 +396,6 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
 
 def _study(arguments: argparse.Namespace) -> int:
-    import os
-
     from isotherm.studies import study as studies
 
     console = _console()
@@ -606,6 +608,8 @@ def _mistakes() -> Iterator[None]:
     """What a user got wrong, told in the words of the module that noticed."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (ValueError, TypeError, OSError) as mistake:
         raise UsersMistake(str(mistake)) from mistake
 
