@@ -1,7 +1,7 @@
 """How does the temperature shape a contrastive embedding? (Wang & Liu 2021, arXiv:2012.09740)
 
     isotherm study temperature                      digits, about two minutes on two cores
-    isotherm study temperature --data cifar10       5,000 pictures, about an hour and a half
+    isotherm study temperature --data cifar10       5,000 pictures, about an hour
     isotherm study temperature-bank                 the same with a memory bank, the paper's own setting
 
 The ordinary and the hard contrastive loss over twelve temperatures, the simple loss, the hard simple loss and the limit
