@@ -355,6 +355,7 @@ def _train(argv: Sequence[str]) -> int:
 
             print(as_yaml(config), end="")
             return 0
+        from isotherm import world
         from isotherm.train.loop import Stopped, train
 
         try:
@@ -362,6 +363,8 @@ def _train(argv: Sequence[str]) -> int:
         except Stopped as stopped:
             print(f"isotherm: {stopped}", file=sys.stderr)
             return 0
+        finally:
+            world.leave()
     if result:
         found = ", ".join(f"{name} {value:.4g}" for name, value in result["measures"].items())
         print(f"{place.out}: {found}; {result['seconds']:.1f} s", flush=True)
