@@ -72,7 +72,8 @@ def assess(
     for name in probes:
         if not (name in AUGMENTED or name.endswith("finetune")) and fixed is None:
             note("features", "")
-            fixed = tuple(features_of(run.network.encoder, i, run.recipe) for i in (run.images, known))  # type: ignore[assignment]
+            train = features_of(run.network.encoder, run.images, run.recipe)
+            fixed = train, features_of(run.network.encoder, known, run.recipe)
         note(name, "")
         scores |= _probe(name, run, known, fixed, seed)
     note("examining the embedding", "")

@@ -13,8 +13,8 @@ class ConvNet(Encoder):
     """Four 3×3 convolutions with BN and ReLU, each after the first halving the picture, then the mean over positions.
 
     Pictures of any size from 8×8 (the embedded digits) to 32×32 and beyond. 241,184 parameters for three channels.
-    `stride` is that of the first layer: 2 makes 32×32 pictures four times as fast. From no paper: the default where
-    there is no GPU.
+    `stride` is that of the first layer: 2 makes 32×32 pictures about three times as fast. From no paper: the default
+    where there is no GPU.
     """
 
     def __init__(self, channels: int = 3, widths: Sequence[int] = (32, 64, 128, 128), stride: int = 1) -> None:

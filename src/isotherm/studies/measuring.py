@@ -60,13 +60,11 @@ def measure(folder: Path) -> dict[str, Any]:
         found["linear"] = linear(bank, run.images.labels, queries, known.labels, seed=0).accuracy
     sample = some(test, SAMPLE, 0)
     found |= geometry(run.network, sample, run.recipe, seed=0)
-    if len(run.recipe.views) > 1:
-        recipe = run.recipe
-    else:  # a bank compares one view; local separation needs two
-        recipe = replace(run.recipe, views=run.recipe.views * 2)
-        a, b = two_views(run.network, sample, recipe)
-        found["alignment"] = measures.alignment(a, b)
+    recipe = run.recipe
+    if len(recipe.views) == 1:  # a bank compares one view; alignment and local separation need two
+        recipe = replace(recipe, views=recipe.views * 2)
     a, b = two_views(run.network, sample, recipe)
+    found["alignment"] = measures.alignment(a, b)
     positive, nearest = measures.local_separation(a, b, NEAREST)
     found["positive_similarity"] = positive
     found["nearest_negative"] = float(nearest.mean())
