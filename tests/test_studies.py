@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from isotherm.cli import main
-from isotherm.studies import claims, runner, telling
+from isotherm.studies import claims, penalties, runner, telling
 from isotherm.studies import study as studies
 from isotherm.studies.measuring import done
 from isotherm.studies.records import Record, Records, read
@@ -86,11 +86,11 @@ def test_flatter_and_prefers_larger():
 def test_entropy_and_closed_forms():
     rng = np.random.default_rng(0)
     s = np.tanh(rng.normal(size=(40, 30)))
-    flat = claims.entropy(np.zeros((2, 30)), 0.3)
+    flat = penalties.entropy(np.zeros((2, 30)), 0.3)
     np.testing.assert_allclose(flat, np.log(30))
     r = np.exp(s / 0.3) / np.exp(s / 0.3).sum(1, keepdims=True)
-    np.testing.assert_allclose(claims.entropy(s, 0.3), -(r * np.log(r)).sum(1))
-    assert all(claims.closed_forms(s, t) < 1e-10 for t in (0.05, 0.3, 1.0))
+    np.testing.assert_allclose(penalties.entropy(s, 0.3), -(r * np.log(r)).sum(1))
+    assert all(penalties.closed_forms(s, t) < 1e-10 for t in (0.05, 0.3, 1.0))
 
 
 # what is refused

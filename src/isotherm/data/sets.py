@@ -94,6 +94,14 @@ SETS: dict[str, Set] = {
             fetched=False,
         ),
         Set(
+            "k-bit",
+            {"train": 4096, "test": 1024},
+            (8, 32, 32),
+            "made by Isotherm",
+            "kbit",
+            fetched=False,
+        ),
+        Set(
             "mnist",
             {"train": 60_000, "test": 10_000},
             (1, 28, 28),

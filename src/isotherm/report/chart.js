@@ -23,7 +23,7 @@
   const say = v => {
     if (!there(v)) return "–";
     const size = Math.abs(v);
-    const text = size !== 0 && (size >= 1e6 || size < 1e-3) ? v.toExponential(2) : String(Number(v.toPrecision(4)));
+    const text = size !== 0 && (size >= 1e6 || size < 1e-3) ? v.toExponential(2).replace(/\.?0+e/, "e") : String(Number(v.toPrecision(4)));
     return text.replaceAll("-", "−");
   };
   const clip = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
@@ -57,7 +57,8 @@
       return [lo, hi].map(v => Number(v.toPrecision(3)));
     }
     const rough = (hi - lo) / count, power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough * 0.999);
+    const off = s => Math.abs(Math.log(s / rough));
+    const step = [1, 2, 2.5, 5, 10].map(m => m * power).reduce((a, b) => (off(b) < off(a) ? b : a));
     for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9; i++) found.push(Number((i * step).toPrecision(12)));
     return found;
   };
@@ -124,21 +125,32 @@
     return [`M${X} ${Y}h0`, `M${X} ${Y}m${-r} ${-r}l${2 * r} ${2 * r}m0 ${-2 * r}l${-2 * r} ${2 * r}`,
       `M${X} ${Y}m0 ${-r}l${r} ${2 * r}h${-2 * r}z`, `M${X} ${Y}m${-r} 0h${2 * r}m${-r} ${-r}v${2 * r}`][shape];
   }).join("");
+  /* Where a line has a spread: whole stretches get a band, a point whose neighbours have none gets a whisker. */
+  const spread = (s, k) => there(s.x[k]) && s.low && s.high && there(s.low[k]) && there(s.high[k]) && s.high[k] > s.low[k];
+  const stretches = s => {
+    const found = [];
+    s.x.forEach((_, k) => {
+      if (!spread(s, k)) return;
+      if (k > 0 && spread(s, k - 1)) found[found.length - 1].push(k);
+      else found.push([k]);
+    });
+    return found;
+  };
   const positives = (values, log) => (log ? values.map(v => (v > 0 ? v : null)) : values);
 
   /* one function a kind of chart: draws, and gives what lies near a point of the picture */
   const kinds = {
     lines(canvas, chart, shown) {
-      const series = chart.series.map(s => ({ ...s, x: positives(s.x, chart.log_x), y: positives(s.y, chart.log_y) }));
+      const series = chart.series.map(s => ({ ...s, x: positives(s.x, chart.log_x), y: positives(s.y, chart.log_y), low: s.low && positives(s.low, chart.log_y), high: s.high && positives(s.high, chart.log_y) }));
       const f = frame(canvas, chart, range(series.flatMap(s => s.x), { log: chart.log_x, pad: 0.02 }),
         range(series.flatMap(s => [...s.y, ...(s.low || []), ...(s.high || [])]), { log: chart.log_y }));
       series.forEach((s, i) => {
         if (!shown(i)) return;
         const group = make("g", { style: colour(i), "data-series": s.name }, f.drawn);
-        if (s.low && s.high) {
-          const keep = s.x.map((v, k) => k).filter(k => there(s.x[k]) && there(s.low[k]) && there(s.high[k]));
-          const ring = [...keep.map(k => [s.x[k], s.high[k]]), ...keep.reverse().map(k => [s.x[k], s.low[k]])];
-          if (ring.length) make("path", { class: "band", d: path(f, ring.map(p => p[0]), ring.map(p => p[1])) + "Z" }, group);
+        for (const part of stretches(s)) {
+          const ring = [...part.map(k => [s.x[k], s.high[k]]), ...part.toReversed().map(k => [s.x[k], s.low[k]])];
+          if (part.length > 1) make("path", { class: "band", d: path(f, ring.map(p => p[0]), ring.map(p => p[1])) + "Z" }, group);
+          else make("path", { class: "reach", d: `M${f.x(ring[0][0])} ${f.y(ring[0][1])}V${f.y(ring[1][1])}m-4 0h8M${f.x(ring[0][0]) - 4} ${f.y(ring[0][1])}h8` }, group);
         }
         const dash = s.dashed ? "6 4" : ["", "2 3", "8 3 2 3", "12 4"][turn(i)];
         make("path", { class: "line", d: path(f, s.x, s.y), "stroke-dasharray": dash }, group);
@@ -157,7 +169,7 @@
           series.forEach((s, i) => {
             const k = shown(i) ? (i === best.i ? best.k : s.x.indexOf(best.v)) : -1;
             if (k < 0 || !there(s.y[k])) return;
-            const band = s.low && s.high && there(s.low[k]) ? ` (${say(s.low[k])} to ${say(s.high[k])})` : "";
+            const band = spread(s, k) ? ` (${say(s.low[k])} to ${say(s.high[k])})` : "";
             rows.push([i, s.name, say(s.y[k]) + band]);
             dots.push([f.x(best.v), f.y(s.y[k]), i]);
           });

@@ -160,6 +160,19 @@ class HeatMap:
 Chart = Lines | Scatter | Histogram | Bars | HeatMap
 
 
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A picture that is there already, as PNG; `about` is for those who cannot see it."""
+
+    title: str
+    png: bytes
+    about: str
+    note: str = ""
+
+
+Drawing = Chart | Picture
+
+
 def as_json(chart: Chart) -> str:
     """The chart as JSON that is safe inside a page: nothing in it can end a <script> element."""
     return embeddable({"kind": chart.kind, **_plain(chart)})

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from isotherm.report.charts import Bars, Chart, HeatMap, Histogram, Lines, Scatter
+from isotherm.report.charts import Bars, Chart, Drawing, HeatMap, Histogram, Lines, Picture, Scatter
 from isotherm.report.page import number
 
 COLOURS = ("#0072b2", "#d55e00", "#00875f", "#b04f90", "#9a6b00", "#2c8fcf", "#6a51b8", "#6b6f75")
@@ -22,10 +22,13 @@ MARKS = ("o", "x", "^", "+")
 INK, SOFT, RULE = "#1d2125", "#565d66", "#dcdcd6"
 
 
-def draw(chart: Chart, path: Path | str, width: float = 6.4, dpi: int = 160) -> Path:
+def draw(chart: Drawing, path: Path | str, width: float = 6.4, dpi: int = 160) -> Path:
     """Write the chart as a PNG, `width` inches wide."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(chart, Picture):
+        path.write_bytes(chart.png)
+        return path
     # texts are texts: a dollar starts no formula, and a letter that the font lacks is no reason to fail
     with rc_context({"text.parse_math": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph .* missing")
@@ -75,7 +78,7 @@ def _lines(axes: Any, chart: Lines) -> None:
     for i, s in enumerate(chart.series):
         colour, x = COLOURS[i % len(COLOURS)], _numbers(s.x)
         if s.low is not None and s.high is not None:
-            axes.fill_between(x, _numbers(s.low), _numbers(s.high), color=colour, alpha=0.16, linewidth=0)
+            _spread(axes, x, _numbers(s.low), _numbers(s.high), colour)
         style = "--" if s.dashed else DASHES[i // len(COLOURS) % len(DASHES)]
         mark = "o" if len(x) <= 40 and not s.dashed else None
         axes.plot(x, _numbers(s.y), label=s.name, color=colour, linestyle=style, marker=mark, markersize=4)
@@ -89,6 +92,16 @@ def _lines(axes: Any, chart: Lines) -> None:
         _plain_ticks(axes.yaxis, axes.get_ylim())
     axes.grid(color=RULE, linewidth=0.7)
     axes.set_axisbelow(True)
+
+
+def _spread(axes: Any, x: Any, low: Any, high: Any, colour: str) -> None:
+    """A band over stretches that have a spread; a whisker at a point whose neighbours have none."""
+    there = np.isfinite(x) & (high > low)
+    beside = np.concatenate([[False], there, [False]])
+    alone = there & ~beside[:-2] & ~beside[2:]
+    axes.fill_between(x, low, high, where=there, color=colour, alpha=0.16, linewidth=0)
+    middle, half = (low + high)[alone] / 2, (high - low)[alone] / 2
+    axes.errorbar(x[alone], middle, half, fmt="none", ecolor=colour, alpha=0.6, elinewidth=1.2, capsize=3)
 
 
 def _plain_ticks(axis: Any, limits: tuple[float, float]) -> None:

@@ -18,9 +18,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from isotherm.report.charts import Chart, as_json
+from isotherm.report.charts import Drawing, Picture, as_json
 
 Level = Literal["good", "look", "bad"]
+DENSE = 8
+"""A table of more columns is set smaller."""
 SIGNS: dict[str, str] = {"good": "✓ good", "look": "◆ look", "bad": "✕ bad"}
 
 
@@ -109,25 +111,28 @@ class Page:
             if len(row) != len(columns):
                 raise ValueError(f"a row of the table needs {len(columns)} cells, got {len(row)}.")
         numeric = [bool(rows) and all(_is_number(row[j]) for row in rows) for j in range(len(columns))]
+        parts = [any(_has_parts(row[j]) for row in rows) for j in range(len(columns))]
         wide = [any(len(_shown(_value(row[j]))) > 40 for row in rows) for j in range(len(columns))]
         head = "".join(
             f'<th scope="col"{_class("n" * right)}>{_text(c)}</th>' for c, right in zip(columns, numeric, strict=True)
         )
         body = "".join(
-            "<tr>" + "".join(_cell(row[j], columns[j], j, numeric[j], wide[j]) for j in range(len(columns))) + "</tr>"
+            "<tr>"
+            + "".join(_cell(row[j], columns[j], j, numeric[j], wide[j], parts[j]) for j in range(len(columns)))
+            + "</tr>"
             for row in rows
         )
-        title = f"<caption>{_text(caption)}</caption>" if caption else ""
-        kind = _class("stack" if stack else "")
+        title = f"<caption><span>{_text(caption)}</span></caption>" if caption else ""
+        kind = _class(" ".join(("stack" * stack, "dense" * (len(columns) > DENSE))))
         self._parts.append(
             f'<div class="scroll"><table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         )
 
-    def figure(self, chart: Chart) -> None:
+    def figure(self, chart: Drawing) -> None:
         """One chart over the whole width."""
         self.figures(chart)
 
-    def figures(self, *charts: Chart) -> None:
+    def figures(self, *charts: Drawing) -> None:
         """Charts side by side where there is room."""
         self._parts.append(f'<div class="figures">{"".join(_figure(c) for c in charts)}</div>')
 
@@ -208,9 +213,16 @@ def _class(name: str) -> str:
     return f' class="{name.strip()}"' if name.strip() else ""
 
 
-def _cell(cell: object, column: str, place: int, numeric: bool, wide: bool) -> str:
+def _has_parts(cell: object) -> bool:
+    value = _value(cell)
+    return isinstance(value, float) and math.isfinite(value) and not value.is_integer()
+
+
+def _cell(cell: object, column: str, place: int, numeric: bool, wide: bool, parts: bool) -> str:
     made = cell if isinstance(cell, Cell) else Cell(cell)
     text = _text(_shown(made.value))
+    if numeric and parts and isinstance(made.value, float) and made.value.is_integer() and 1 <= abs(made.value) < 1000:
+        text += "." + "0" * (4 - len(f"{abs(made.value):.0f}"))  # 65.00 among 63.33 and 70.12
     if made.level:
         text = f'<span class="mark">{SIGNS[made.level].split()[0]} {text}</span>'
     if made.best:
@@ -223,8 +235,12 @@ def _cell(cell: object, column: str, place: int, numeric: bool, wide: bool) -> s
     return f'<td{kind} data-name="{_text(column)}">{text}</td>'
 
 
-def _figure(chart: Chart) -> str:
+def _figure(chart: Drawing) -> str:
     note = f'<p class="note">{_text(chart.note)}</p>' if chart.note else ""
+    if isinstance(chart, Picture):
+        data = base64.b64encode(chart.png).decode()
+        picture = f'<img alt="{_text(chart.about)}" src="data:image/png;base64,{data}">'
+        return f'<figure class="picture"><figcaption>{_text(chart.title)}</figcaption>{picture}{note}</figure>'
     return (
         f'<figure class="chart"><figcaption>{_text(chart.title)}</figcaption><div class="legend"></div>'
         f'<div class="canvas"></div>{note}<script type="application/json">{as_json(chart)}</script>'

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.stats import spearmanr
 
-from isotherm.studies.records import Floats, Record, Records
+from isotherm.studies.records import Floats, Records
 from isotherm.studies.study import Verdict
 
 STRONG = 0.8
@@ -19,6 +19,8 @@ SURE = 2.0
 """Standard errors that a difference needs to count."""
 TAU = "loss.temperature"
 Judge = Callable[[Records], Verdict]
+Place = tuple[str, Mapping[str, Any]]
+"""An arm, and values of what is varied in it."""
 
 
 def trend(measure: str, arm: str, direction: int, over: str = TAU, least: float = STRONG) -> Judge:
@@ -131,81 +133,257 @@ def prefers_larger(measure: str, arm: str, than: str, over: str = TAU) -> Judge:
     return judge
 
 
-def entropy_rises(arm: str, temperatures: Sequence[float]) -> Judge:
-    """On the similarities of every run, H(r) strictly rises with the temperature for every query."""
+def alike(measure: str, points: Sequence[Place], within: float) -> Judge:
+    """The means of all these points lie within `within` of each other."""
 
     def judge(records: Records) -> Verdict:
-        rows, smallest = [], math.inf
-        for record in records:
-            if record.arm == arm:
-                entropies = np.stack([entropy(similarities(record), t) for t in temperatures])
-                smallest = min(smallest, float(np.diff(entropies, axis=0).min()))
-                rows.append([round(float(v), 4) for v in entropies.mean(1)])
-        held = bool(rows) and smallest > 0
-        return Verdict(held, {"temperatures": list(temperatures), "mean H": rows, "smallest step": smallest})
+        found = {_name(p): records.mean(p[0], measure, p[1]) for p in points}
+        means = [m for m, _, n in found.values() if n]
+        spread = max(means) - min(means) if len(means) == len(points) else math.nan
+        shown = {name: round(m, 4) for name, (m, _, _) in found.items()}
+        return Verdict(spread <= within, {**shown, "spread": round(spread, 4), "within": within})
 
     return judge
 
 
-def gradients_agree(arm: str, temperatures: Sequence[float], within: float = 1e-8) -> Judge:
-    """The closed forms of eq. 4 and 5 and of ∂H/∂(1/τ) (supplement, eq. 6) are what autograd finds."""
+def narrower(measure: str, arms: Sequence[str], over: str, than: Any, at: Any) -> Judge:
+    """The arms differ less at one value of what is varied than at another."""
 
     def judge(records: Records) -> Verdict:
-        worst = 0.0
-        runs = 0
-        for record in records:
-            if record.arm == arm:
-                runs += 1
-                s = similarities(record)[:64]
-                worst = max(worst, *(closed_forms(s, t) for t in temperatures))
-        return Verdict(runs > 0 and worst <= within, {"largest difference": worst, "within": within, "runs": runs})
+        spreads = {}
+        for value in (than, at):
+            means = [records.mean(arm, measure, {over: value})[0] for arm in arms]
+            spreads[value] = max(means) - min(means) if not any(map(math.isnan, means)) else math.nan
+        return Verdict(spreads[at] < spreads[than], {f"spread at {v}": round(s, 4) for v, s in spreads.items()})
 
     return judge
 
 
-def similarities(record: Record) -> Floats:
-    """Each kept item's similarities to all others, (n, n − 1), in float64."""
-    with np.load(record.folder / "embedding.npz") as kept:
-        z = kept["z"].astype(np.float64)
-    z /= np.linalg.norm(z, axis=1, keepdims=True)
-    s = z @ z.T
-    found: Floats = s[~np.eye(len(s), dtype=bool)].reshape(len(s), len(s) - 1)
+def trend_everywhere(measure: str, arm: str, over: str, fixed: str, direction: int, part: float = STRONG) -> Judge:
+    """At most values of `fixed` it rises (1) or falls (−1) along `over`: Spearman's ρ of at least `STRONG`."""
+
+    def judge(records: Records) -> Verdict:
+        values = sorted({r.varied[fixed] for r in records if r.arm == arm and fixed in r.varied})
+        rhos = {}
+        for value in values:
+            x, means, _ = Records(r for r in records if r.varied.get(fixed) == value).along(arm, over, measure)
+            if len(x) >= 3:
+                rhos[value] = round(float(spearmanr(x, means).statistic), 3)
+        share = float(np.mean([direction * r >= STRONG for r in rhos.values()])) if rhos else 0.0
+        shown = {f"ρ at {v}": r for v, r in rhos.items()}
+        return Verdict(share >= part, {**shown, "part that does": round(share, 3), "least": part})
+
+    return judge
+
+
+def best_moves(measure: str, arm: str, over: str, along: str, direction: int) -> Judge:
+    """The best value of `over` rises (1) or falls (−1) with `along`: Spearman's ρ of at least `STRONG`."""
+
+    def judge(records: Records) -> Verdict:
+        values = sorted({r.varied[along] for r in records if r.arm == arm and along in r.varied})
+        best = {}
+        for value in values:
+            x, means, _ = Records(r for r in records if r.varied.get(along) == value).along(arm, over, measure)
+            if len(x) >= 3:
+                best[value] = float(x[int(np.argmax(means))])
+        moves = len(best) >= 3 and len(set(best.values())) > 1
+        rho = float(spearmanr(list(best), list(best.values())).statistic) if moves else math.nan
+        return Verdict(direction * rho >= STRONG, {"best at": best, "rho": round(rho, 3), "least": STRONG})
+
+    return judge
+
+
+def saturates(measure: str, points: Sequence[Place], over: str, share: float, part: float) -> Judge:
+    """Of all that a measure falls along `over`, `share` has happened within the first `part` of its range."""
+
+    def judge(records: Records) -> Verdict:
+        shown, held = {}, bool(points)
+        for place in points:
+            x, means = _line(records, place, over, measure)
+            reached = reaches(x, means, share)
+            shown[_name(place)] = round(reached, 2)
+            held &= len(x) >= 3 and reached <= x[0] + part * (x[-1] - x[0])
+        return Verdict(held, {f"{share:.0%} reached at": shown, "within the first": part})
+
+    return judge
+
+
+def later(measure: str, arm: str, over: str, along: str, share: float, fixed: Mapping[str, Any] | None = None) -> Judge:
+    """Where it saturates grows with `along`."""
+
+    def judge(records: Records) -> Verdict:
+        wanted = dict(fixed or {})
+        mine = [r for r in records if r.arm == arm and all(r.varied.get(k) == v for k, v in wanted.items())]
+        at = {}
+        for value in sorted({r.varied[along] for r in mine}):
+            x, means = _line(records, (arm, {**wanted, along: value}), over, measure)
+            at[value] = round(reaches(x, means, share), 3)
+        rho = float(spearmanr(list(at), list(at.values())).statistic) if len(at) >= 3 else math.nan
+        return Verdict(rho >= STRONG, {f"{share:.0%} reached at": at, "rho": round(rho, 3), "least": STRONG})
+
+    return judge
+
+
+def reaches(x: Floats, y: Floats, share: float) -> float:
+    """Where `share` of the way from the first to the lowest value is gone, between points in a straight line."""
+    if len(x) < 2 or y.min() >= y[0]:
+        return math.nan
+    level = y[0] - share * (y[0] - y.min())
+    k = int(np.argmax(y <= level))
+    return float(x[k - 1] + (x[k] - x[k - 1]) * (y[k - 1] - level) / (y[k - 1] - y[k]))
+
+
+def loses(measure: str, points: Sequence[Place], over: str, least: float) -> Judge:
+    """Every one of these falls by at least `least`, and surely, from the first to the last value of `over`."""
+
+    def judge(records: Records) -> Verdict:
+        shown, held = {}, bool(points)
+        for place in points:
+            lost, error = _lost(records, place, over, measure)
+            shown[_name(place)] = round(lost, 4)
+            held &= lost >= least and lost > SURE * error
+        return Verdict(held, {"lost": shown, "least": least})
+
+    return judge
+
+
+def keeps(measure: str, points: Sequence[Place], over: str, most: float) -> Judge:
+    """None of these falls by more than `most` from the first to the last value of `over`."""
+
+    def judge(records: Records) -> Verdict:
+        shown = {_name(place): round(_lost(records, place, over, measure)[0], 4) for place in points}
+        return Verdict(all(lost <= most for lost in shown.values()), {"lost": shown, "most": most})
+
+    return judge
+
+
+def ahead(measure: str, place: Place, rivals: Sequence[Place]) -> Judge:
+    """A point is surely above every rival: by more than `SURE` standard errors of the differences seed by seed."""
+
+    def judge(records: Records) -> Verdict:
+        shown, held = {}, bool(rivals)
+        for rival in rivals:
+            mean, error, n = _paired(records, measure, place, rival)
+            shown[_name(rival)] = f"{mean:+.4f} ± {error:.4f}"
+            held &= n > 1 and mean > SURE * error
+        return Verdict(held, {f"{_name(place)} less": shown})
+
+    return judge
+
+
+def no_worse(measure: str, place: Place, rivals: Sequence[Place], within: float) -> Judge:
+    """A point is at most `within` below the best of its rivals."""
+
+    def judge(records: Records) -> Verdict:
+        mine = records.mean(place[0], measure, place[1])[0]
+        theirs = {_name(r): round(records.mean(r[0], measure, r[1])[0], 4) for r in rivals}
+        known = not math.isnan(mine) and not any(map(math.isnan, theirs.values()))
+        held = known and mine >= max(theirs.values()) - within
+        return Verdict(held, {_name(place): round(mine, 4), **theirs, "within": within})
+
+    return judge
+
+
+def ordered(measure: str, points: Sequence[Place]) -> Judge:
+    """The means fall in this order, and the first is surely above the last."""
+
+    def judge(records: Records) -> Verdict:
+        means = [records.mean(p[0], measure, p[1])[0] for p in points]
+        difference, error, n = _paired(records, measure, points[0], points[-1])
+        falling = all(a > b for a, b in itertools.pairwise(means))
+        held = falling and n > 1 and difference > SURE * error
+        shown = {_name(p): round(m, 4) for p, m in zip(points, means, strict=True)}
+        return Verdict(held, {**shown, "first less last": f"{difference:+.4f} ± {error:.4f}"})
+
+    return judge
+
+
+def smaller_drop(measure: str, arm: str, rivals: Sequence[str], over: str, start: Any, end: Any) -> Judge:
+    """From one value of `over` to another an arm surely loses less than each rival, seed by seed."""
+
+    def judge(records: Records) -> Verdict:
+        drops = {}
+        for name in (arm, *rivals):
+            here, there = (records.by_seed(name, measure, {over: v}) for v in (start, end))
+            drops[name] = {s: here[s] - there[s] for s in here.keys() & there.keys()}
+        shown, held = {arm: _rounded(drops[arm])}, True
+        for rival in rivals:
+            both = drops[arm].keys() & drops[rival].keys()
+            mean, error = _standard([drops[rival][s] - drops[arm][s] for s in both])
+            shown[rival] = _rounded(drops[rival])
+            held &= len(both) > 1 and mean > SURE * error
+        return Verdict(held, {"mean drop": shown, "from": start, "to": end})
+
+    return judge
+
+
+def faster(measure: str, place: Place, rivals: Sequence[Place]) -> Judge:
+    """Averaged over the looks on the way, a point is surely above each rival; of the same seeds."""
+
+    def judge(records: Records) -> Verdict:
+        mine = on_the_way(records, measure, place)
+        shown, held = {_name(place): _rounded(mine)}, bool(mine)
+        for rival in rivals:
+            theirs = on_the_way(records, measure, rival)
+            both = mine.keys() & theirs.keys()
+            mean, error = _standard([mine[s] - theirs[s] for s in both])
+            shown[_name(rival)] = _rounded(theirs)
+            held &= len(both) > 1 and mean > SURE * error
+        return Verdict(held, {"mean over the training": shown})
+
+    return judge
+
+
+def on_the_way(records: Records, measure: str, place: Place) -> dict[int, float]:
+    """A measure's mean over all looks during training, for every seed."""
+    found = {}
+    for r in records:
+        if r.arm == place[0] and all(r.varied.get(k) == v for k, v in place[1].items()):
+            values = [line[measure] for line in r.looks() if measure in line]
+            if values:
+                found[r.seed] = float(np.mean(values))
     return found
 
 
-def entropy(s: Floats, temperature: float) -> Floats:
-    """H(r) of each query, in nats."""
-    e = s / temperature
-    e -= e.max(1, keepdims=True)
-    r = np.exp(e)
-    total = r.sum(1)
-    found: Floats = np.log(total) - (r * e).sum(1) / total
-    return found
+def _line(records: Records, place: Place, over: str, measure: str) -> tuple[Floats, Floats]:
+    arm, fixed = place
+    chosen = Records(r for r in records if all(r.varied.get(k) == v for k, v in fixed.items()))
+    x, means, _ = chosen.along(arm, over, measure)
+    return x, means
 
 
-def closed_forms(s: Floats, temperature: float) -> float:
-    """The largest difference, relative to the largest value, of the papers' closed forms from autograd.
+def _lost(records: Records, place: Place, over: str, measure: str) -> tuple[float, float]:
+    """How much is lost from the first to the last value, and its standard error."""
+    x, _ = _line(records, place, over, measure)
+    if len(x) < 2:
+        return math.nan, math.nan
+    mean, error, _ = _paired(
+        records, measure, (place[0], {**place[1], over: x[0]}), (place[0], {**place[1], over: x[-1]})
+    )
+    return mean, error
 
-    Query i's first column stands for its positive. ∂L/∂s_p = −(1/τ) Σ P, ∂L/∂s_j = P_j/τ (Wang & Liu eq. 4 and 5);
-    ∂H/∂(1/τ) = −β Var_r(s) with β = 1/τ, which is the supplement's eq. 6.
-    """
-    x = torch.tensor(s, requires_grad=True)
-    beta = torch.tensor(1 / temperature, dtype=torch.float64, requires_grad=True)
-    losses = torch.logsumexp(x * beta.detach(), 1) - x[:, 0] * beta.detach()
-    (slopes,) = torch.autograd.grad(losses.sum(), x)
-    p = torch.softmax(x.detach() / temperature, 1)
-    expected = p / temperature
-    expected[:, 0] = -(1 - p[:, 0]) / temperature
-    r = torch.softmax(x.detach() * beta, 1)
-    entropies = -(r * torch.log_softmax(x.detach() * beta, 1)).sum(1)
-    (slope,) = torch.autograd.grad(entropies.sum(), beta)
-    with torch.no_grad():
-        mean = (r * x).sum(1, keepdim=True)
-        variance = (r * (x - mean).square()).sum(1)
-        closed = -(variance / temperature).sum()
-        first = float((slopes - expected).abs().max() / expected.abs().max())
-        second = float((slope - closed).abs() / closed.abs().clamp_min(1e-12))
-    return max(first, second)
+
+def _paired(records: Records, measure: str, place: Place, rival: Place) -> tuple[float, float, int]:
+    """Mean of the differences seed by seed, its standard error, and how many there are."""
+    mine, theirs = (records.by_seed(p[0], measure, p[1]) for p in (place, rival))
+    both = mine.keys() & theirs.keys()
+    return *_standard([mine[s] - theirs[s] for s in both]), len(both)
+
+
+def _standard(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard error."""
+    if not values:
+        return math.nan, math.nan
+    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def _rounded(by_seed: Mapping[int, float]) -> float:
+    return round(float(np.mean(list(by_seed.values()))), 4) if by_seed else math.nan
+
+
+def _name(place: Place) -> str:
+    shown = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in place[1].items())
+    return f"{place[0]}{' ' if shown else ''}{shown}"
 
 
 def _replicated(records: Records, arm: str, over: str, measure: str) -> tuple[Floats, Floats, Floats, int]:

@@ -33,7 +33,7 @@ def carry_out_all(todo: Sequence[Point], folder: Path, address: str, board: Boar
         except ConnectionError as error:
             raise ValueError(f"no Ray cluster at '{address}'; start one, or use --ray local.") from error
     remote: Any = ray.remote(num_cpus=1, max_retries=RETRIES)(alone)
-    waiting = {remote.remote(p.config, (folder / "runs" / p.config.key).resolve()): p for p in todo}
+    waiting = {remote.remote(p.config, (folder / "runs" / p.config.key).resolve(), p.measure): p for p in todo}
     for point in todo:
         board.running[point.config.key] = time.monotonic()
     while waiting:
@@ -48,7 +48,7 @@ def carry_out_all(todo: Sequence[Point], folder: Path, address: str, board: Boar
         yield
 
 
-def alone(config: Config, folder: Path) -> dict[str, Any]:
+def alone(config: Config, folder: Path, groups: Sequence[str]) -> dict[str, Any]:
     """A run on one core."""
     torch.set_num_threads(1)
-    return carry_out(config, folder)
+    return carry_out(config, folder, groups)

@@ -35,9 +35,9 @@ def work(pipe: Connection, threads: int) -> None:
             return
         if task is None:
             return
-        config, folder = task
+        config, folder, groups = task
         try:
-            pipe.send(("done", carry_out(config, folder)))
+            pipe.send(("done", carry_out(config, folder, groups)))
         except (ValueError, TypeError, OSError, RuntimeError) as error:
             (folder / "failure.txt").write_text(traceback.format_exc())
             pipe.send(("failed", f"{type(error).__name__}: {str(error).splitlines()[0]}"))
@@ -81,7 +81,8 @@ def carry_out_all(todo: Sequence[Point], folder: Path, workers: int, board: Boar
         worker.point = waiting.pop() if waiting else None
         if worker.point is not None:
             board.running[worker.point.config.key] = time.monotonic()
-            worker.pipe.send((worker.point.config, folder / "runs" / worker.point.config.key))
+            config = worker.point.config
+            worker.pipe.send((config, folder / "runs" / config.key, worker.point.measure))
 
     crew = [Worker(threads) for _ in range(workers)]
     lost: dict[str, int] = {}

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.manifold import TSNE
+import torch
 
-from isotherm.report.charts import Chart, Line, Lines, Points, Scatter
-from isotherm.studies.claims import entropy, similarities
+from isotherm import temperature
+from isotherm.report.charts import Bars, Chart, HeatMap, Heights, Histogram, Line, Lines
+from isotherm.studies.measuring import PERCENT, PROJECTED
+from isotherm.studies.penalties import entropy, similarities
 from isotherm.studies.records import Records
 
 SHOWN = {
     "linear": "linear accuracy",
+    "linear_whole": "linear accuracy",
+    "linear_digit": "linear accuracy of the digit",
+    "linear_bits": "linear accuracy of a bit",
     "knn": "kNN accuracy",
+    "knn1": "accuracy of the nearest neighbour",
     "uniformity": "−uniformity",
-    "tolerance": "tolerance",
     "positive_similarity": "similarity of two views",
+    "prior_distance": "distance from a Gaussian",
+    "step_seconds": "seconds a step",
 }
 NEGATED = {"uniformity"}
 """The papers plot its negative."""
 REFERENCE = ("simple", "hard simple")
 
 
-def against(records: Records, arms: Sequence[str], over: str, x: str, measures: Sequence[str]) -> list[Chart]:
+def title_of(measure: str) -> str:
+    return SHOWN.get(measure, measure.replace("_", " "))
+
+
+def against(
+    records: Records, arms: Sequence[str], over: str, x: str, measures: Sequence[str], log_x: bool = False
+) -> list[Chart]:
     """Each measure against what was varied, with its standard deviation over seeds; constant arms as dashed lines."""
     charts: list[Chart] = []
     for measure in measures:
@@ -39,9 +53,103 @@ def against(records: Records, arms: Sequence[str], over: str, x: str, measures: 
             mean, _, runs = records.mean(arm, measure)
             if runs:
                 lines.append(Line(arm, [min(ends), max(ends)], [sign * mean] * 2, dashed=True))
-        title = SHOWN.get(measure, measure.replace("_", " "))
-        charts.append(Lines(f"{title} against {x}", lines, x=x, y=title))
+        title = title_of(measure)
+        charts.append(Lines(_capital(f"{title} against {x}"), lines, x=x, y=title, log_x=log_x))
     return charts
+
+
+def family(records: Records, arm: str, over: str, by: str, x: str, measure: str, more: str = "") -> list[Chart]:
+    """One line for each value of `by`, against `over`."""
+    lines = []
+    for value in sorted({r.varied[by] for r in records if r.arm == arm and by in r.varied}):
+        at, means, deviations = records.where(**{by: value}).along(arm, over, measure)
+        lines.append(Line(f"{by.rpartition('.')[2]} {value:g}", at, means, means - deviations, means + deviations))
+    return [Lines(_capital(f"{title_of(measure)} against {x}, {arm}{more}"), lines, x=x, y=title_of(measure))]
+
+
+def grid(records: Records, arm: str, rows: str, columns: str, measures: Sequence[str]) -> list[Chart]:
+    """Means over two settings as colours."""
+    mine = [r for r in records if r.arm == arm]
+    down, across = (sorted({r.varied[name] for r in mine}) for name in (rows, columns))
+    charts: list[Chart] = []
+    for measure in measures:
+        scale = -1 if measure in NEGATED else 100 if measure in PERCENT else 1
+        values = [[scale * records.mean(arm, measure, {rows: a, columns: b})[0] for b in across] for a in down]
+        names = [[f"{v:g}" for v in found] for found in (down, across)]
+        titles = [name.rpartition(".")[2] for name in (rows, columns)]
+        charts.append(HeatMap(_capital(title_of(measure)), names[0], names[1], values, y=titles[0], x=titles[1]))
+    return charts
+
+
+def bars(records: Records, arms: Sequence[str], measure: str, title: str) -> list[Chart]:
+    """A bar for every arm, with its standard deviation over seeds."""
+    scale = -1 if measure in NEGATED else 100 if measure in PERCENT else 1
+    found = [(arm, *records.mean(arm, measure)) for arm in arms]
+    there = [(arm, scale * mean, abs(scale) * deviation) for arm, mean, deviation, n in found if n]
+    if not there:
+        return []
+    heights = Heights(title_of(measure), [m for _, m, _ in there], [d for _, _, d in there])
+    unit = ", %" if measure in PERCENT else ""
+    return [Bars(f"{title}: {title_of(measure)}", [a for a, _, _ in there], [heights], x=f"{title_of(measure)}{unit}")]
+
+
+def projected(records: Records, arm: str, over: str, symbol: str) -> list[Chart]:
+    """One random projection of the embedding, beside the normal distribution that it has when it is even."""
+    mine = sorted((r for r in records if r.arm == arm and r.seed == 0), key=lambda r: float(r.varied[over]))
+    middles = (PROJECTED[1:] + PROJECTED[:-1]) / 2
+    series = [Heights(f"{symbol} = {r.varied[over]:g}", r.measures["projection"]) for r in mine]
+    series.append(Heights("normal", np.exp(-(middles**2) / 2) / math.sqrt(2 * math.pi)))
+    return [Histogram(f"A random projection, {arm}", PROJECTED, series, x="value / spread when even", y="density")]
+
+
+def over_training(records: Records, arms: Sequence[str], measure: str, title: str) -> list[Chart]:
+    """What was seen on the way against the part of the training that is over, mean over seeds."""
+    lines = []
+    for arm in arms:
+        by: dict[float, list[float]] = {}
+        for r in records:
+            if r.arm == arm:
+                for line in r.looks():
+                    if measure in line:
+                        by.setdefault(round(line["epoch"] / r.config["epochs"], 3), []).append(line[measure])
+        if by:
+            x = sorted(by)
+            lines.append(Line(arm, x, [float(np.mean(by[v])) for v in x]))
+    if not lines:
+        return []
+    return [Lines(f"{title}: {title_of(measure)}", lines, x="part of the training", y=title_of(measure))]
+
+
+def ode(tau_max: float) -> list[Chart]:
+    """Temperatures that solve DySTreSS's equation, between the ends of its constant; undefined where there is none."""
+    s = torch.linspace(-1, 1, 401, dtype=torch.float64)
+    s = s[s.abs() > 1e-9]
+    lines = []
+    for blend in (0.0, 0.25, 0.5, 0.75, 1.0):
+        tau = temperature.ode_solution(s, tau_max, 0.5, 256.0, blend)
+        kept = torch.where((tau > 0) & (tau < 2 * tau_max), tau, torch.nan)
+        lines.append(Line(f"c {blend:.0%} of the way", s.numpy(), kept.numpy()))
+    return [Lines("Exact temperature against similarity", lines, x="similarity", y="τ(s)", note=ODE_NOTE)]
+
+
+ODE_NOTE = "δ = 0.5, K = 256; c goes from c⁻ to c⁺ of eq. 15."
+
+
+def profiles(ranges: Sequence[tuple[float, float]], shifts: Sequence[tuple[float, float]]) -> list[Chart]:
+    """τ(s) of DySTreSS: cosine over several ranges; moved minima."""
+    s = torch.linspace(-1, 1, 201, dtype=torch.float64)
+    plain = [Line(f"{a:g} to {b:g}", s.numpy(), temperature.Cosine(a, b)(s).numpy()) for a, b in ranges]
+    moved = [
+        Line(f"shift {d:+g}, k {k:g}", s.numpy(), temperature.Shifted(0.07, 0.2, d, k)(s).numpy()) for d, k in shifts
+    ]
+    return [
+        Lines("Ranges of the cosine profile", plain, x="similarity", y="τ(s)"),
+        Lines("Shifted profiles", moved, x="similarity", y="τ(s)"),
+    ]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def separation(records: Records, arms: Sequence[str], over: str, x: str) -> list[Chart]:
@@ -60,25 +168,6 @@ def separation(records: Records, arms: Sequence[str], over: str, x: str) -> list
             y = [float(np.mean([r.measures["nearest_negatives"][k - 1] for r in by[v]])) for v in at]
             lines.append(Line(f"nearest {k}", at, y))
         charts.append(Lines(f"Local separation, {arm}", lines, x=x, y="mean similarity"))
-    return charts
-
-
-def maps(records: Records, arm: str, over: str, values: Sequence[float], most: int) -> list[Chart]:
-    """t-SNE of the kept embeddings of the first runs there are at these values."""
-    charts: list[Chart] = []
-    for value in values:
-        record = records.one(arm, {over: value})
-        if record is None or len(charts) == most:
-            continue
-        with np.load(record.folder / "embedding.npz") as kept:
-            z, labels = kept["z"].astype(np.float32), kept["labels"]
-        z /= np.linalg.norm(z, axis=1, keepdims=True)
-        flat = TSNE(perplexity=min(30, (len(z) - 1) / 3), init="pca", random_state=0).fit_transform(z)
-        groups = [
-            Points(f"class {c}", flat[labels == c, 0], flat[labels == c, 1], [f"class {c}"] * int((labels == c).sum()))
-            for c in np.unique(labels)[:20]
-        ]
-        charts.append(Scatter(f"t-SNE at {over.rpartition('.')[2]} {value:g}", groups, axes=False))
     return charts
 
 

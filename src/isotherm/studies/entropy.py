@@ -7,10 +7,10 @@ closed forms of the gradients (eq. 4 and 5; supplement, eq. 6) against autograd.
 forms agree to rounding.
 """
 
-from isotherm.studies import claims as judge
 from isotherm.studies import drawing as draw
+from isotherm.studies import penalties as judge
+from isotherm.studies.sizes import BY_DATA, SMOKE
 from isotherm.studies.study import Arm, Claim, Figure, Scale
-from isotherm.studies.temperature import SMALL_CIFAR, SMALL_DIGITS
 
 TAU = "loss.temperature"
 GRID = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -19,15 +19,11 @@ TRAINED = "contrastive"
 base = {"method": "simclr", "watch": 0}
 arms = (Arm(TRAINED, {"loss": "NTXentLoss"}, {TAU: (0.07, 0.3, 1.0)}),)
 scales = {
-    "smoke": Scale("seconds", {"images": 300, "epochs": 1, "batch": 100, "encoder.widths": [8, 16]}),
+    "smoke": Scale("seconds", {**SMOKE, "epochs": 1}),
     "cpu": Scale(
         "a small network",
         {"epochs": 20},
-        data={
-            "digits": SMALL_DIGITS,
-            "cifar10": {**SMALL_CIFAR, "normalise": "cifar10"},
-            "cifar100": {**SMALL_CIFAR, "normalise": "cifar100"},
-        },
+        data=BY_DATA,
     ),
     "paper": Scale(
         "ResNet-18 on CIFAR-10; a GPU", {"data": "cifar10", "encoder": "resnet18", "epochs": 200, "lr": 0.03}

@@ -28,6 +28,12 @@ class Record:
     config: Mapping[str, Any]
     folder: Path
 
+    def looks(self) -> list[dict[str, Any]]:
+        """What was seen during training, a line an epoch."""
+        path = self.folder / "metrics.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [line for line in lines if "loss_mean" in line]
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "key": self.key,
@@ -56,10 +62,9 @@ class Records:
     def arms(self) -> list[str]:
         return list(dict.fromkeys(r.arm for r in self.records))
 
-    def of(self, arm: str, measure: str, seed: int | None = None) -> list[float]:
-        """A measure of every run of an arm."""
-        found = [r for r in self.records if r.arm == arm and (seed is None or r.seed == seed)]
-        return [float(r.measures[measure]) for r in found if measure in r.measures]
+    def where(self, **varied: Any) -> Records:
+        """Those with these values of what was varied."""
+        return Records(r for r in self.records if all(r.varied.get(k) == v for k, v in varied.items()))
 
     def along(self, arm: str, over: str, measure: str, seed: int | None = None) -> tuple[Floats, Floats, Floats]:
         """What was varied, ascending; the measure's mean and its standard deviation over seeds (0 for one)."""
@@ -82,14 +87,18 @@ class Records:
                 return r
         return None
 
+    def by_seed(self, arm: str, measure: str, varied: Mapping[str, Any] | None = None) -> dict[int, float]:
+        """A measure at a point, for every seed (the mean where several runs are meant)."""
+        wanted = varied or {}
+        found: dict[int, list[float]] = {}
+        for r in self.records:
+            if r.arm == arm and measure in r.measures and all(r.varied.get(k) == v for k, v in wanted.items()):
+                found.setdefault(r.seed, []).append(float(r.measures[measure]))
+        return {seed: float(np.mean(values)) for seed, values in found.items()}
+
     def mean(self, arm: str, measure: str, varied: Mapping[str, Any] | None = None) -> tuple[float, float, int]:
         """Mean, standard deviation and number of runs at a point."""
-        wanted = varied or {}
-        values = [
-            float(r.measures[measure])
-            for r in self.records
-            if r.arm == arm and measure in r.measures and all(r.varied.get(k) == v for k, v in wanted.items())
-        ]
+        values = list(self.by_seed(arm, measure, varied).values())
         if not values:
             return math.nan, math.nan, 0
         return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values)

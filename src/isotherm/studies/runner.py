@@ -56,10 +56,11 @@ def run_points(
 ) -> Records:
     """Carry out every run that is not done, and write records.jsonl."""
     (folder / "runs").mkdir(parents=True, exist_ok=True)
-    board = Board(points, folder)
+    distinct = list({p.config.key: p for p in points}.values())  # a run may stand in two tables
+    board = Board(distinct, folder)
     todo = []
-    for point in points:
-        found = done(folder / "runs" / point.config.key)
+    for point in distinct:
+        found = done(folder / "runs" / point.config.key, point.measure)
         if found is None:
             todo.append(point)
         else:
@@ -83,7 +84,7 @@ def run_points(
     if board.failed:
         key, why = next(iter(board.failed.items()))
         name = next(p.name for p in points if p.config.key == key)
-        raise RunFailed(f"{len(board.failed)} of {len(points)} runs failed; the first, {name}: {why}")
+        raise RunFailed(f"{len(board.failed)} of {len(distinct)} runs failed; the first, {name}: {why}")
     return records
 
 

@@ -1,7 +1,8 @@
 """What a study is: arms of runs, scales, claims, figures, the paper's own numbers. Studies are found by looking.
 
 A study is a module of this folder with a docstring (question, command, cost, expectation) and the names `base`, `arms`,
-`scales`, `figures`, `claims` and `paper`. No loops over runs, no files: `runner` and `telling` do that.
+`scales`, `figures`, `claims` and `paper`; if it wants, `measure` (groups of `measuring`) and `compare` (with whom). No
+loops over runs, no files: `runner` and `telling` do that.
 """
 
 from __future__ import annotations
@@ -10,31 +11,19 @@ import difflib
 import importlib
 import itertools
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import isotherm.studies
 from isotherm.data import sets
+from isotherm.studies.measuring import GROUPS, USUAL, described
 from isotherm.train.config import Config, configure, merge, nested
 
 if TYPE_CHECKING:
-    from isotherm.report.charts import Chart
+    from isotherm.report.charts import Drawing
     from isotherm.studies.records import Records
-
-MEASURES = {
-    "knn": "kNN accuracy of the features (k = 20)",
-    "linear": "accuracy of the exact linear probe of the features",
-    "uniformity": "log E exp(−2d) of the embedding; the papers plot its negative",
-    "tolerance": "mean similarity of two items of one class",
-    "alignment": "mean squared distance of two views",
-    "effective_rank": "directions the embedding uses",
-    "positive_similarity": "mean similarity of two views",
-    "nearest_negative": "mean similarity to the ten nearest other items",
-    "separation": "positive similarity less that of the nearest other items",
-}
-"""What is measured of every run, and what it is."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +33,8 @@ class Arm:
     name: str
     settings: Mapping[str, Any]
     over: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    once: bool = False
+    """One seed is enough."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +50,8 @@ class Scale:
     """These values with one seed."""
     data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings for a named set of pictures."""
+    adjust: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda settings: {}
+    """What follows from the settings of a run, such as a batch that keeps the number of views; varied values win."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +62,8 @@ class Point:
     varied: Mapping[str, Any]
     seed: int
     config: Config
+    measure: Sequence[str] = USUAL
+    """Groups of measures to take."""
 
     @property
     def name(self) -> str:
@@ -102,7 +97,7 @@ class Figure:
     name: str
     paper: str
     measures: tuple[str, ...]
-    draw: Callable[[Records], Sequence[Chart]]
+    draw: Callable[[Records], Sequence[Drawing]]
 
 
 @dataclass(frozen=True)
@@ -120,6 +115,19 @@ class PaperTable:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A measure by which arms are compared with one of them, seed by seed.
+
+    An arm's run is paired with the reference's run of the same seed, where both share what was varied in both.
+    """
+
+    against: str
+    measure: str
+    arms: Sequence[str] = ()
+    """Which; none: all others."""
+
+
+@dataclass(frozen=True)
 class Study:
     """A study as the runner sees it."""
 
@@ -132,6 +140,8 @@ class Study:
     figures: Sequence[Figure]
     paper: Mapping[str, Any]
     """title, address, differs (what is different here), tables: name → PaperTable"""
+    measure: Sequence[str] = USUAL
+    compare: Sequence[Comparison] = ()
 
     @property
     def question(self) -> str:
@@ -150,7 +160,7 @@ class Study:
             over = {k: [v for v in values if v in chosen.only.get(k, values)] for k, values in arm.over.items()}
             for values in itertools.product(*over.values()):
                 varied = dict(zip(over, values, strict=True))
-                once = any(v in chosen.once.get(k, ()) for k, v in varied.items())
+                once = arm.once or any(v in chosen.once.get(k, ()) for k, v in varied.items())
                 for seed in range(1 if once else seeds or chosen.seeds):
                     made.append(self._point(arm, varied, seed, chosen, str(named)))
         return made
@@ -158,10 +168,12 @@ class Study:
     def _point(self, arm: Arm, varied: Mapping[str, Any], seed: int, scale: Scale, data: str) -> Point:
         settings: dict[str, Any] = {}
         layers: list[Mapping[str, Any]] = [self.base, scale.settings, scale.data.get(data, {}), {"data": data}]
-        for layer in (*layers, arm.settings, varied, {"seed": seed}):
+        for layer in (*layers, arm.settings, varied):
+            settings = merge(settings, nested(layer))
+        for layer in (scale.adjust(settings), varied, {"seed": seed}):
             settings = merge(settings, nested(layer))
         try:
-            return Point(arm.name, varied, seed, configure(settings))
+            return Point(arm.name, varied, seed, configure(settings), tuple(self.measure))
         except (ValueError, TypeError) as error:
             shown = ", ".join(f"{k} = {v}" for k, v in varied.items())
             raise ValueError(f"study {self.name}, {arm.name} {shown}: {error}") from error
@@ -180,9 +192,7 @@ def _module(name: str) -> ModuleType:
 def load(name: str) -> Study:
     """A study by its name, checked: its claims and figures may only speak of what is measured."""
     if name not in names():
-        close = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
-        hint = f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(names())}."
-        raise ValueError(f"no study '{name}'; {hint}")
+        raise ValueError(f"no study '{name}'; {_hint(name, names())}")
     return made(name, _module(name.replace("-", "_")))
 
 
@@ -196,12 +206,23 @@ def made(name: str, module: Any) -> Study:
         module.claims,
         module.figures,
         module.paper,
+        getattr(module, "measure", USUAL),
+        getattr(module, "compare", ()),
     )
+    for group in study.measure:
+        if group not in GROUPS:
+            raise ValueError(f"study {name} wants to measure '{group}'; {_hint(group, GROUPS)}")
+    taken = described(study.measure)
     needs = [(c.claim, c.measures) for c in study.claims] + [(f.name, f.measures) for f in study.figures]
+    needs += [(f"compared with {c.against}", (c.measure,)) for c in study.compare]
     for title, measures in needs:
         for measure in measures:
-            if measure not in MEASURES:
-                close = difflib.get_close_matches(measure, list(MEASURES), n=1)
-                hint = f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(MEASURES)}."
+            if measure not in taken:
+                hint = _hint(measure, taken)
                 raise ValueError(f"study {name}: '{title}' names the measure '{measure}', which nobody takes; {hint}")
     return study
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.4)
+    return f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(known)}."

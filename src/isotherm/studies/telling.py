@@ -17,14 +17,20 @@ import torch
 
 import isotherm
 from isotherm.report import Cell, Finding, Page, figures
-from isotherm.report.charts import Chart
+from isotherm.report.charts import Drawing
+from isotherm.studies.comparing import differences
+from isotherm.studies.measuring import PERCENT, described
 from isotherm.studies.records import Record, Records
-from isotherm.studies.study import MEASURES, PaperTable, Study, Verdict
+from isotherm.studies.study import Comparison, PaperTable, Study, Verdict
 from isotherm.train import checkpoint
 from isotherm.train.config import configure, flat
 from isotherm.train.runs import as_yaml
 
 Judged = list[dict[str, Any]]
+FAIR = (
+    "Runs of one seed have the same pictures in the same order, the same views, the same first weights and the same "
+    "number of steps; differences are taken seed by seed. The interval is Student's, which with few seeds is wide."
+)
 
 
 def judge(study: Study, records: Records) -> Judged:
@@ -65,8 +71,12 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         ]
     )
     page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
-    columns, rows = results(records)
+    columns, rows = results(study, records)
     page.table(columns, rows)
+    if study.compare:
+        page.section("Compared", FAIR)
+        for comparison in study.compare:
+            page.table(*compared(records, comparison), caption=f"{comparison.measure} against {comparison.against}")
     if study.paper.get("tables"):
         page.section(
             "The paper's numbers", f"{study.paper['title']} ({study.paper['address']}). {study.paper['differs']}"
@@ -91,7 +101,7 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         ]
     )
     with page.fold("Measures"):
-        page.table(["measure", "what it is"], [[k, v] for k, v in MEASURES.items()])
+        page.table(["measure", "what it is"], [[k, v] for k, v in described(study.measure).items()])
     with page.fold("Settings of every run"):
         page.text("Common to all:")
         page.code(as_yaml(configure(dict(common(list(records))))))
@@ -103,7 +113,7 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
 
 def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str, Any]) -> str:
     """The claims and the results as text, for a repository."""
-    heads, rows = results(records)
+    heads, rows = results(study, records)
     lines = [f"# {study.question}", "", f"`{about['command']}`", ""]
     lines += [
         f"{len(records)} runs, {sum(r.seconds for r in records) / 60:.0f} minutes of training in all, on "
@@ -116,15 +126,20 @@ def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str,
         held = "held" if c["held"] else "**not held**"
         lines.append(f"| {c['claim']} | {c['paper']} | {held} | {evidence(c['evidence'])} |")
     lines += ["", "Mean ± standard deviation over seeds; accuracies in percent.", ""]
-    lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for cells in rows:
-        lines.append(f"| {' | '.join(plain(cell) for cell in cells)} |")
+    lines += rows_of(heads, rows)
+    for comparison in study.compare:
+        lines += ["", f"{comparison.measure} against {comparison.against}. {FAIR}", ""]
+        lines += rows_of(*compared(records, comparison))
     for name, table in study.paper["tables"].items():
         lines += ["", f"{name}, ours first, then as published:", ""]
-        lines += [f"| {' | '.join(table.heads)} |", "|" + "---|" * len(table.heads)]
-        for cells in [*ours(records, table, str(about["data"])), *table.rows]:
-            lines.append(f"| {' | '.join(plain(cell) for cell in cells)} |")
+        lines += rows_of(table.heads, [*ours(records, table, str(about["data"])), *table.rows])
     return "\n".join(lines) + "\n"
+
+
+def rows_of(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A table in Markdown."""
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return [*lines, *(f"| {' | '.join(plain(cell) for cell in cells)} |" for cells in rows)]
 
 
 def plain(cell: Any) -> str:
@@ -154,7 +169,7 @@ def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
     """Our numbers in the columns of a paper's table; empty where a point was not run."""
     rows = []
     for i, (title, measure) in enumerate(table.measures):
-        scale = 100 if measure in ("knn", "linear") else -1 if measure == "uniformity" else 1
+        scale = factor(measure)
         cells: list[Any] = [f"ours, {data}" if i == 0 else "", title] if table.titled else [f"ours, {data}"]
         for arm, varied in table.points:
             mean, deviation, n = records.mean(arm, measure, varied)
@@ -164,10 +179,32 @@ def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
     return rows
 
 
-def results(records: Records) -> tuple[list[str], list[list[Any]]]:
+def factor(measure: str) -> float:
+    """What a measure is multiplied with where it is told: percent, or the sign of the papers."""
+    return 100 if measure in PERCENT else -1 if measure in ("uniformity", "interclass_uniformity") else 1
+
+
+def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[list[Any]]]:
+    """Paired differences: how much above the reference, the interval, and whether it excludes zero."""
+    scale = 100 if comparison.measure in PERCENT else 1
+    rows: list[list[Any]] = []
+    for d in differences(records, comparison):
+        many = d.seeds > 1
+        span = f"{scale * d.low:+.2f} to {scale * d.high:+.2f}" if many else "one seed"
+        told = ("surely better" if d.mean > 0 else "surely worse") if many and d.sure else "no telling"
+        rows.append([d.arm, d.varied, d.seeds, f"{scale * d.mean:+.2f}", span, told])
+    return ["arm", "varied", "seeds", "difference", "95 % interval", ""], rows
+
+
+def results(study: Study, records: Records) -> tuple[list[str], list[list[Any]]]:
     """A row for each point: mean ± deviation of every measure."""
-    taken = [m for m in MEASURES if any(m in r.measures for r in records)]
-    heads = ["arm", "varied", "seeds", *(f"−{m}" if m == "uniformity" else m.replace("_", " ") for m in taken)]
+    taken = [m for m in described(study.measure) if any(m in r.measures for r in records)]
+    heads = [
+        "arm",
+        "varied",
+        "seeds",
+        *(f"−{m.replace('_', ' ')}" if factor(m) < 0 else m.replace("_", " ") for m in taken),
+    ]
     rows = []
     for arm, varied in dict.fromkeys((r.arm, json.dumps(dict(r.varied))) for r in records):
         point = json.loads(varied)
@@ -175,7 +212,7 @@ def results(records: Records) -> tuple[list[str], list[list[Any]]]:
         cells: list[Any] = [arm, shown, max(records.mean(arm, m, point)[2] for m in taken)]
         for m in taken:
             mean, deviation, n = records.mean(arm, m, point)
-            scale = 100 if m in ("knn", "linear") else -1 if m == "uniformity" else 1
+            scale = factor(m)
             if not n:
                 cells.append(None)
                 continue
@@ -184,7 +221,7 @@ def results(records: Records) -> tuple[list[str], list[list[Any]]]:
     return heads, rows
 
 
-def draw_all(charts: Sequence[tuple[Any, Sequence[Chart]]], folder: Path) -> None:
+def draw_all(charts: Sequence[tuple[Any, Sequence[Drawing]]], folder: Path) -> None:
     """Every chart as a PNG."""
     folder.mkdir(parents=True, exist_ok=True)
     for figure, drawn in charts:
@@ -196,7 +233,7 @@ def draw_all(charts: Sequence[tuple[Any, Sequence[Chart]]], folder: Path) -> Non
 def as_csv(records: Records) -> str:
     """One line a run."""
     varied = list(dict.fromkeys(k for r in records for k in r.varied))
-    taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list)))
+    taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list | dict)))
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["arm", *varied, "seed", "key", "seconds", *taken])

@@ -12,6 +12,8 @@ nearly irrelevant for uniformity.
 
 from isotherm.studies import claims as judge
 from isotherm.studies import drawing as draw
+from isotherm.studies import portraits
+from isotherm.studies.sizes import BY_DATA, SMOKE
 from isotherm.studies.study import Arm, Claim, Figure, PaperTable, Scale
 
 TEMPERATURES = (0.05, 0.07, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -19,8 +21,6 @@ REPRESENTATIVE = (0.07, 0.3, 0.7, 1.0)
 """Those of the paper's Table 1."""
 OTHERS = tuple(t for t in TEMPERATURES if t not in REPRESENTATIVE)
 TAU = "loss.temperature"
-SMALL_CIFAR = {"images": 5000, "epochs": 15, "batch": 128, "recipe": "simclr-cifar", "encoder.stride": 2}
-SMALL_DIGITS = {"epochs": 24, "batch": 128, "encoder.widths": [32, 64, 64], "encoder.stride": 2}
 ORDINARY, HARD, SIMPLE, HARD_SIMPLE, LIMIT = "contrastive", "hard contrastive", "simple", "hard simple", "τ → 0"
 
 base = {"method": "simclr", "watch": 0}
@@ -34,7 +34,7 @@ arms = (
 scales = {
     "smoke": Scale(
         "seconds, to see that everything works",
-        {"images": 300, "epochs": 2, "batch": 100, "encoder.widths": [8, 16]},
+        SMOKE,
         only={TAU: (0.07, 0.3, 1.0)},
     ),
     "cpu": Scale(
@@ -42,11 +42,7 @@ scales = {
         {"epochs": 20},
         seeds=3,
         once={TAU: OTHERS},
-        data={
-            "digits": SMALL_DIGITS,
-            "cifar10": {**SMALL_CIFAR, "normalise": "cifar10"},
-            "cifar100": {**SMALL_CIFAR, "normalise": "cifar100"},
-        },
+        data=BY_DATA,
     ),
     "paper": Scale(
         "§5.1: ResNet-18, 200 epochs, batch 128; a GPU",
@@ -131,7 +127,7 @@ figures = (
         "t-SNE of the embedding at two temperatures",
         "fig. 2",
         (),
-        lambda records: draw.maps(records, ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2),
+        lambda records: portraits.maps(records, ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2),
     ),
     Figure(
         "Relative penalties",

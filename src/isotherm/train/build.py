@@ -82,10 +82,16 @@ def encoder_of(choice: Choice, channels: int, size: int) -> Encoder:
 
 
 def pictures(config: Config, split: str) -> Images:
-    """One part of the data, with what the configuration does to it. Only the part learnt from is made smaller."""
+    """One part of the data, with what the configuration does to it.
+
+    Only the part learnt from is made smaller, and only it is limited to so many unique digits: others show all there
+    are (Chen & Li §3.2).
+    """
     images = load(config.data, split, **config.data_options)
     if config.digits:
-        images = probing.digits_on_images(images, load("digits"), config.digits, config.seed)
+        drawn = load("digits", "train" if split == config.split else "test")
+        unique = config.digits if split == config.split else len(drawn)
+        images = probing.digits_on_images(images, drawn, unique, config.seed)
     if config.randbit:
         images = probing.randbit(images, config.randbit)
     if split != config.split:

@@ -196,6 +196,8 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         if name in PARTS and isinstance(value, Mapping) and isinstance(below, Mapping):
             other = "name" in value and value["name"] != below.get("name", value["name"])
             made[name] = dict(value) if other else {**below, **value}
+        elif isinstance(value, Mapping) and isinstance(below, Mapping):
+            made[name] = {**below, **value}
         else:
             made[name] = value
     return made

@@ -20,6 +20,8 @@ from isotherm.views import Recipe
 NEIGHBOURS = 20
 AT_MOST = 10_000
 """Pictures whose geometry is measured."""
+ENTROPY_OF = 2_000
+"""Pictures whose conditional entropy is measured; its maximum is the logarithm of their number."""
 
 
 def look(
@@ -28,7 +30,7 @@ def look(
     """Measures of a network in the middle or at the end of training, on the CPU.
 
     `knn` is the accuracy of its features on `test` (or, without labels there, absent); the others describe its
-    embeddings of `test`: uniformity, tolerance, effective rank, and alignment of two views.
+    embeddings of `test`: uniformity, tolerance, effective rank, conditional entropy, and alignment of two views.
     """
     judged = train if test is None else test
     if at_most is not None:
@@ -54,11 +56,12 @@ def neighbours(bank: Tensor, bank_labels: Tensor, queries: Tensor, labels: Tenso
 
 
 def geometry(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0) -> dict[str, float]:
-    """Uniformity, tolerance, rank of the embeddings of pictures as they are; alignment of two views of each."""
+    """Uniformity, tolerance, rank, entropy of the embeddings of pictures as they are; alignment of two views."""
     z = features_of(network, images, recipe)
     if len(z) < 2 or not healthy(z):
         return {}
     found = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
+    found["conditional_entropy"] = measures.conditional_entropy(z[:ENTROPY_OF])
     if labelled(images) and int(torch.bincount(images.labels).max()) > 1:
         found["tolerance"] = measures.tolerance(z, images.labels)
     if len(recipe.views) > 1 and recipe.views[0].size == recipe.views[1].size:

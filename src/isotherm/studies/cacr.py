@@ -1,0 +1,392 @@
+"""Does weighting positives and negatives among themselves learn better features? (CACR, Zheng et al., arXiv:2105.03746)
+
+    isotherm study cacr                             digits, about five minutes on two cores
+    isotherm study cacr --data cifar10              5,000 pictures, about three quarters of an hour
+
+CL, AU-CL, HN-CL, CACR (K = 1), CMC and CACR (K = 4) on regular, linear and exponential class sizes; CACR without its
+weights, with their signs reversed, over t⁺, t⁻, K and batch size, and with an RBF cost. Every run sees as many views in
+as many steps. Expected: weights matter, those of negatives most; K = 4 beats K = 1; imbalance hurts CACR least.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from isotherm.studies import claims as judge
+from isotherm.studies import drawing as draw
+from isotherm.studies import portraits
+from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.studies.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
+
+REGULAR, LINEAR = {"imbalance": "none"}, {"imbalance": "linear"}
+OVER = {"imbalance": ("none", "linear", "exponential")}
+CL, AU, HN, ONE, CMC, FOUR = "CL", "AU-CL", "HN-CL", "CACR (K = 1)", "CMC (K = 4)", "CACR (K = 4)"
+RIVALS = (CL, AU, HN, CMC)
+HEADLINE = (CL, AU, HN, ONE, CMC, FOUR)
+EARLY_CL, EARLY_CACR = "CL, early", "CACR (K = 1), early"
+NO_ATTRACTION, NO_REPULSION, UAUR = "without π⁺", "without π⁻", "UAUR"
+T_POS, T_NEG_1, T_NEG_4, BY_K, BY_BATCH = "by t⁺ (K = 4)", "by t⁻ (K = 1)", "by t⁻ (K = 4)", "by K", "by batch (K = 1)"
+RBF_1, RBF_4 = "RBF cost (K = 1)", "RBF cost (K = 4)"
+NEAR, FAR, REVERSED = "π⁺ for near positives", "π⁻ for far negatives", "both reversed"
+TS = (0.5, 0.7, 0.9, 1.0, 2.0, 3.0)
+
+_PAIR = {"views": 2}
+_MANY = {"views": 5}
+_CL = {**_PAIR, "method": "simclr", "loss": "NTXentLoss", "loss.temperature": 0.19}
+_CACR_1 = {**_PAIR, "method": "cacr", "loss": "CACRLoss", "loss.t_pos": 1.0, "loss.t_neg": 2.0}
+_CACR_4 = {**_MANY, "method": "cacr", "loss": "CACRLoss", "loss.t_pos": 1.0, "loss.t_neg": 0.9}
+base = {"lr": 0.12, "lr_scaling": "linear", "weight_decay": 1e-4, "watch": 6, "watch_images": 1000}
+measure = ("probes", "whole", "geometry", "cost")
+
+
+def equal_views(settings: Mapping[str, Any]) -> dict[str, int]:
+    """Batch and epochs are those of K = 4; fewer views have more pictures a step and more epochs.
+
+    So every run sees as many views in as many steps, whatever its K.
+    """
+    factor = 5 / settings["views"]
+    return {"batch": round(settings["batch"] * factor), "epochs": round(settings["epochs"] * factor)}
+
+
+arms = (
+    Arm(CL, _CL, OVER),
+    Arm(AU, {**_PAIR, "method": "simclr", "loss": "AlignUniformLoss", "loss.t": 2.0}, OVER),
+    Arm(
+        HN,
+        {**_PAIR, "method": "simclr", "loss": "HardNegativeLoss", "loss.temperature": 0.5, "loss.beta": 1.0},
+        OVER,
+    ),
+    Arm(ONE, _CACR_1, OVER),
+    Arm(CMC, {**_MANY, "method": "cmc", "loss": "CMCLoss", "loss.temperature": 0.07}, OVER),
+    Arm(FOUR, _CACR_4, OVER),
+    Arm(NO_ATTRACTION, {**_CACR_4, "loss.attraction": "uniform"}),
+    Arm(NO_REPULSION, {**_CACR_4, "loss.repulsion": "uniform"}),
+    Arm(UAUR, {**_MANY, "method": "cacr", "loss": "UAURLoss"}),
+    Arm(NEAR, {**_CACR_4, "loss.t_pos": -1.0}),
+    Arm(FAR, {**_CACR_4, "loss.t_neg": -0.9}),
+    Arm(REVERSED, {**_CACR_4, "loss.t_pos": -1.0, "loss.t_neg": -0.9}),
+    Arm(RBF_1, {**_CACR_1, "loss.cost": "rbf"}, once=True),
+    Arm(RBF_4, {**_CACR_4, "loss.cost": "rbf"}, once=True),
+    Arm(T_POS, _CACR_4, {"loss.t_pos": TS}),
+    Arm(T_NEG_1, _CACR_1, {"loss.t_neg": TS}),
+    Arm(T_NEG_4, _CACR_4, {"loss.t_neg": TS}),
+    Arm(BY_K, {**_CACR_4, "loss.t_neg": 2.0}, {"views": (2, 3, 5, 7, 9, 11)}),
+    Arm(BY_BATCH, _CACR_1, {"batch": (64, 80, 128, 160, 256, 320, 512, 768)}),
+    Arm(EARLY_CL, {**_CL, "schedule": "step"}, {"epochs": (1, 3, 20)}),
+    Arm(EARLY_CACR, {**_CACR_1, "schedule": "step"}, {"epochs": (1, 3, 20)}),
+)
+scales = {
+    "smoke": Scale(
+        "seconds, to see that everything works",
+        {**SMOKE, "images": 200, "epochs": 1, "batch": 40, "encoder.widths": [8], "watch": 1, "watch_images": 200},
+        only={
+            "imbalance": ("none", "linear"),
+            "loss.t_pos": (3.0,),
+            "loss.t_neg": (3.0,),
+            "views": (3,),
+            "batch": (64,),
+            "epochs": (1,),
+        },
+        adjust=equal_views,
+    ),
+    "cpu": Scale(
+        "a small network; three seeds for the rivals and the ablation of weights, one for the rest",
+        {"epochs": 6, "batch": 64},
+        seeds=3,
+        only={
+            "loss.t_pos": (0.5, 1.0, 3.0),
+            "loss.t_neg": (0.5, 0.9, 2.0, 3.0),
+            "views": (2, 3, 5, 7),
+            "batch": (80, 160, 320),
+            "epochs": (1, 3),
+        },
+        once={
+            "imbalance": ("exponential",),
+            "loss.t_pos": TS,
+            "loss.t_neg": TS,
+            "views": (2, 3, 5, 7),
+            "batch": (80, 160, 320),
+            "epochs": (1, 3),
+        },
+        data={
+            **{name: {**settings, "batch": 64, "epochs": 4} for name, settings in QUICK.items()},
+            "digits": {**QUICK["digits"], "batch": 64, "epochs": 12},
+        },
+        adjust=equal_views,
+    ),
+    "paper": Scale(
+        "app. C.1: SmallAlexNet, 200 epochs, batch 768 (K = 1) or 128; a GPU",
+        {
+            "data": "cifar10",
+            "recipe": "cacr-cifar",
+            "encoder": "small_alexnet",
+            "head": "none",
+            "epochs": 200,
+            "schedule": "step",
+            "milestones": [155, 170, 185],
+        },
+        only={"epochs": (1, 20), "batch": (64, 128, 256, 512, 768)},
+        data={"cifar10": {"normalise": "cifar10"}, "cifar100": {"normalise": "cifar100"}},
+        adjust=lambda settings: {"batch": 768 if settings["views"] == 2 else 128},
+    ),
+}
+claims = (
+    Claim(
+        "With one positive CACR is ahead of CL, AU-CL and HN-CL.",
+        "§5.1, Table 2",
+        ("linear_whole",),
+        judge.ahead("linear_whole", (ONE, REGULAR), [(name, REGULAR) for name in (CL, AU, HN)]),
+    ),
+    Claim(
+        "With four positives CACR is ahead of CMC.",
+        "§5.1, Table 2",
+        ("linear_whole",),
+        judge.ahead("linear_whole", (FOUR, REGULAR), [(CMC, REGULAR)]),
+    ),
+    Claim(
+        "Four positives beat one at equal samples.",
+        "§5.1, Table 3",
+        ("linear_whole",),
+        judge.ahead("linear_whole", (FOUR, REGULAR), [(ONE, REGULAR)]),
+    ),
+    Claim(
+        "Weights matter: CACR, then without π⁺, without π⁻, without both.",
+        "B.2, Table 11",
+        ("linear_whole",),
+        judge.ordered("linear_whole", [(FOUR, REGULAR), (NO_ATTRACTION, {}), (NO_REPULSION, {}), (UAUR, {})]),
+    ),
+    Claim(
+        "Weights with the wrong sign are worse: of positives, then of negatives, then of both.",
+        "B.2, Table 10",
+        ("linear_whole",),
+        judge.ordered("linear_whole", [(FOUR, REGULAR), (NEAR, {}), (FAR, {}), (REVERSED, {})]),
+    ),
+    Claim(
+        "The conditional entropy approaches its maximum faster with CACR (K = 4) than with CMC and CL.",
+        "§5.1, fig. 3",
+        ("conditional_entropy",),
+        judge.faster("conditional_entropy", (FOUR, REGULAR), [(CMC, REGULAR), (CL, REGULAR)]),
+    ),
+    Claim(
+        "On linear imbalance, too.",
+        "§5.1, fig. 3",
+        ("conditional_entropy",),
+        judge.faster("conditional_entropy", (FOUR, LINEAR), [(CMC, LINEAR), (CL, LINEAR)]),
+    ),
+    Claim(
+        "From regular to linear class sizes CACR (K = 4) loses less than CL, AU-CL, HN-CL and CMC.",
+        "§5.1, Table 2",
+        ("linear_whole",),
+        judge.smaller_drop("linear_whole", FOUR, RIVALS, "imbalance", "none", "linear"),
+    ),
+    Claim(
+        "More positives are better.",
+        "B.3, fig. 9",
+        ("linear_whole",),
+        judge.trend("linear_whole", BY_K, 1, over="views"),
+    ),
+    Claim(
+        "A cost of radial basis functions does as well, to a point.",
+        "B.5, Table 20",
+        ("linear_whole",),
+        judge.no_worse("linear_whole", (RBF_4, {}), [(FOUR, REGULAR)], within=0.01),
+    ),
+)
+figures = (
+    Figure(
+        "Accuracy by class sizes",
+        "Table 2",
+        ("linear_whole",),
+        lambda records: [
+            chart
+            for name in ("none", "linear", "exponential")
+            for chart in draw.bars(records.where(imbalance=name), HEADLINE, "linear_whole", f"Imbalance: {name}")
+        ],
+    ),
+    Figure(
+        "Conditional entropy over training",
+        "fig. 3 to 5",
+        ("conditional_entropy",),
+        lambda records: [
+            chart
+            for name in ("none", "linear", "exponential")
+            for chart in draw.over_training(
+                records.where(imbalance=name), HEADLINE, "conditional_entropy", f"Imbalance: {name}"
+            )
+        ],
+    ),
+    Figure(
+        "Accuracy over training",
+        "fig. 10",
+        (),
+        lambda records: draw.over_training(records.where(**REGULAR), HEADLINE, "knn", "Regular"),
+    ),
+    Figure(
+        "One query with its positives and negatives",
+        "fig. 6",
+        (),
+        lambda records: portraits.weights(records, FOUR, REGULAR, t_pos=1.0, t_neg=0.9),
+    ),
+    Figure(
+        "Neighbourhood of one query",
+        "fig. 7",
+        (),
+        lambda records: [
+            *portraits.neighbourhoods(records, (EARLY_CL, CL), "epochs"),
+            *portraits.neighbourhoods(records, (EARLY_CACR, ONE), "epochs"),
+        ],
+    ),
+    Figure(
+        "Negatives and positives",
+        "fig. 8 and 9",
+        ("linear_whole",),
+        lambda records: [
+            *draw.against(records, [BY_BATCH], "batch", "batch", ("linear_whole",)),
+            *draw.against(records, [BY_K], "views", "views (K + 1)", ("linear_whole", "step_seconds")),
+        ],
+    ),
+    Figure(
+        "Sharpness of the weights",
+        "Tables 12 and 13",
+        ("linear_whole",),
+        lambda records: [
+            *draw.against(records, [T_POS], "loss.t_pos", "t⁺", ("linear_whole",)),
+            *draw.against(records, [T_NEG_1, T_NEG_4], "loss.t_neg", "t⁻", ("linear_whole",)),
+        ],
+    ),
+)
+compare = (
+    Comparison(CL, "linear_whole", HEADLINE[1:]),
+    Comparison(FOUR, "linear_whole", (CMC, ONE, NO_ATTRACTION, NO_REPULSION, UAUR, NEAR, FAR, REVERSED, RBF_4)),
+)
+
+
+def _columns(imbalance: str) -> list[tuple[str, dict[str, str]]]:
+    return [(name, {"imbalance": imbalance}) for name in HEADLINE]
+
+
+paper = {
+    "title": "Zheng et al., Contrastive Attraction and Contrastive Repulsion for Representation Learning (CACR)",
+    "address": "https://arxiv.org/abs/2105.03746",
+    "differs": "The paper trains a small AlexNet for 200 epochs, K = 1 with batches of 768, K = 4 with 128. At cpu "
+    "scale ours is a small convnet with a projector, few epochs and pictures. K = 1 has 2.5 times the batch and the "
+    "epochs of K = 4, so that all see as many views in as many steps. Temperatures and t are the paper's (CMC: as on "
+    "ImageNet). The linear probe is taught on balanced pictures, as the paper's accuracies imply.",
+    "tables": {
+        "Table 2, regular": PaperTable(
+            ["data", *HEADLINE],
+            [
+                ["CIFAR-10", 83.47, 83.49, 83.67, 83.73, 85.54, 86.54],
+                ["CIFAR-100", 55.41, 55.31, 55.87, 56.52, 58.64, 59.41],
+            ],
+            _columns("none"),
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Table 2, linear": PaperTable(
+            ["data", *HEADLINE],
+            [
+                ["CIFAR-10", 79.88, 80.25, 80.51, 80.46, 82.20, 83.62],
+                ["CIFAR-100", 52.29, 52.74, 52.72, 54.12, 55.38, 56.91],
+            ],
+            _columns("linear"),
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Table 2, exponential": PaperTable(
+            ["data", *HEADLINE],
+            [
+                ["CIFAR-10", 71.74, 71.62, 72.74, 73.02, 74.77, 75.89],
+                ["CIFAR-100", 43.29, 44.38, 45.13, 46.59, 48.87, 50.17],
+            ],
+            _columns("exponential"),
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Tables 3, 8 and 9 (other budgets and networks)": PaperTable(
+            ["data", *HEADLINE],
+            [
+                ["CIFAR-10, K = 1 400 epochs", 83.61, 83.57, 83.72, 83.86, 85.54, 86.54],
+                ["CIFAR-100, K = 1 400 epochs", 55.41, 56.07, 55.80, 56.41, 58.64, 59.41],
+                ["STL-10, K = 1 400 epochs", 83.49, 83.43, 82.41, 84.56, 84.50, 85.59],
+                ["CIFAR-10, 200 epochs", 83.47, 83.39, 83.67, 83.73, 85.54, 86.54],
+                ["CIFAR-100, 200 epochs", 55.41, 55.31, 55.87, 56.52, 58.64, 59.41],
+                ["STL-10, 200 epochs", 83.89, 84.43, 83.27, 84.51, 84.50, 85.59],
+                ["CIFAR-10, ResNet-50", 88.70, 88.63, 89.02, 90.97, 90.05, 92.89],
+                ["CIFAR-100, ResNet-50", 62.00, 62.57, 62.96, 62.98, 65.19, 66.52],
+                ["STL-10, ResNet-50", 84.60, 83.81, 84.29, 88.42, 91.40, 93.04],
+            ],
+            _columns("none"),
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Table 10 (signs of the weights)": PaperTable(
+            ["data", FOUR, NEAR, FAR, REVERSED],
+            [["CIFAR-10", 86.48, 83.91, 79.46, 74.91]],
+            [(FOUR, REGULAR), (NEAR, {}), (FAR, {}), (REVERSED, {})],
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Table 11 (weights left out)": PaperTable(
+            ["data", FOUR, NO_ATTRACTION, NO_REPULSION, UAUR],
+            [
+                ["CIFAR-10", 85.94, 85.22, 78.49, 77.17],
+                ["CIFAR-100", 59.51, 58.74, 47.88, 44.24],
+                ["STL-10", 85.59, 85.06, 72.94, 71.88],
+            ],
+            [(FOUR, REGULAR), (NO_ATTRACTION, {}), (NO_REPULSION, {}), (UAUR, {})],
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Table 12 (t⁺, K = 4)": PaperTable(
+            ["data", *map(str, TS)],
+            [
+                ["CIFAR-10", 86.07, 85.78, 85.90, 86.54, 84.85, 84.76],
+                ["CIFAR-100", 59.47, 59.61, 59.41, 59.41, 57.82, 57.55],
+                ["STL-10", 85.90, 85.91, 85.81, 85.59, 85.65, 85.14],
+            ],
+            [(T_POS, {"loss.t_pos": t}) for t in TS],
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Table 13 (t⁻, K = 1)": PaperTable(
+            ["data", *map(str, TS)],
+            [
+                ["CIFAR-10", 81.66, 82.40, 83.07, 82.74, 83.73, 83.11],
+                ["CIFAR-100", 51.42, 52.81, 53.36, 54.20, 56.21, 56.52],
+                ["STL-10", 80.37, 81.47, 84.46, 82.16, 84.21, 84.51],
+            ],
+            [(T_NEG_1, {"loss.t_neg": t}) for t in TS],
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Table 13 (t⁻, K = 4)": PaperTable(
+            ["data", *map(str, TS)],
+            [
+                ["CIFAR-10", 85.67, 86.19, 86.54, 86.41, 85.94, 85.69],
+                ["CIFAR-100", 58.17, 58.63, 59.37, 59.35, 59.41, 59.31],
+                ["STL-10", 83.81, 84.42, 84.71, 85.25, 85.59, 85.41],
+            ],
+            [(T_NEG_4, {"loss.t_neg": t}) for t in TS],
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+        "Table 14 (seconds a step, GPU, batch 128)": PaperTable(
+            ["K", "1", "2", "4", "6", "8", "10"],
+            [["paper", 0.0021, 0.0026, 0.0035, 0.0045, 0.0054, 0.0064]],
+            [(BY_K, {"views": k + 1}) for k in (1, 2, 4, 6, 8, 10)],
+            [("seconds", "step_seconds")],
+            titled=False,
+        ),
+        "Table 20 (cost)": PaperTable(
+            ["data", ONE, RBF_1, FOUR, RBF_4],
+            [
+                ["CIFAR-10", 83.73, 83.08, 85.94, 86.20],
+                ["CIFAR-100", 56.21, 55.90, 59.41, 58.81],
+                ["STL-10", 83.55, 84.20, 85.59, 85.80],
+            ],
+            [(ONE, REGULAR), (RBF_1, {}), (FOUR, REGULAR), (RBF_4, {})],
+            [("accuracy", "linear_whole")],
+            titled=False,
+        ),
+    },
+}

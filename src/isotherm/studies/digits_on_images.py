@@ -1,0 +1,136 @@
+"""Does an easy digit suppress the object behind it? (Chen & Li 2021, arXiv:2011.02803, §3)
+
+    isotherm study digits-on-images                 5,000 CIFAR-10 pictures, about a quarter of an hour on two cores
+
+One of n handwritten digits is pasted nine times on every picture, before its views are drawn; when judging, all digits
+are there. NT-Xent at two temperatures, other batches and projectors, and labels. Expected: with more unique digits the
+digit is recognised better and the object worse, whatever the batch or projector; labels are not troubled.
+"""
+
+from isotherm.studies import claims as judge
+from isotherm.studies import drawing as draw
+from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.studies.study import Arm, Claim, Figure, Scale
+
+DIGITS = "digits"
+COUNTS = (1, 4, 16, 64, 256, 1024)
+LOW, HIGH, LABELS = "NT-Xent, τ = 0.1", "NT-Xent, τ = 0.5", "labels"
+BATCH, DEPTH = "by batch", "by depth of the projector"
+
+base = {"data": "cifar10", "optimizer": "adam", "lr": 0.002, "weight_decay": 1e-6, "watch": 0}
+measure = ("probes", "competing", "objective")
+_LOSS = {"method": "simclr", "loss": "NTXentLoss", "loss.temperature": 0.1}
+arms = (
+    Arm(LOW, _LOSS, {DIGITS: COUNTS}),
+    Arm(HIGH, {**_LOSS, "loss.temperature": 0.5}, {DIGITS: COUNTS}),
+    Arm(LABELS, {"method": "supervised", "head": "none", "views": 1}, {DIGITS: COUNTS}),
+    Arm(BATCH, _LOSS, {"batch": (64, 256), DIGITS: (1, 1024)}),
+    Arm(DEPTH, _LOSS, {"head.layers": (1, 3), DIGITS: (1, 1024)}),
+)
+scales = {
+    "smoke": Scale(
+        "seconds, on the embedded digits: it only shows that everything works",
+        {**SMOKE, "data": "digits", "epochs": 1},
+        only={DIGITS: (4, 64, 1024), "batch": (64,), "head.layers": (1,)},
+    ),
+    "cpu": Scale(
+        "a small network, one seed",
+        {"epochs": 15},
+        only={DIGITS: (1, 4, 16, 64, 1024)},
+        data=QUICK,
+    ),
+    "paper": Scale(
+        "§3.2: ImageNet, ResNet-50, batch 1024; GPUs",
+        {
+            "data": "imagenet",
+            "recipe": "simclr",
+            "encoder": "resnet50",
+            "head": "simclr",
+            "optimizer": "lars",
+            "lr": 0.075,
+            "lr_scaling": "sqrt",
+            "decay_all": False,
+            "warmup": 10.0,
+            "epochs": 100,
+            "batch": 1024,
+        },
+    ),
+}
+claims = (
+    Claim(
+        "With more unique digits the digit is recognised better.",
+        "§3.2, fig. 5a",
+        ("linear_digit",),
+        judge.trend("linear_digit", LOW, 1, over=DIGITS),
+    ),
+    Claim(
+        "With more unique digits the object is recognised worse (τ = 0.1).",
+        "§3.2, fig. 5a",
+        ("linear",),
+        judge.trend("linear", LOW, -1, over=DIGITS),
+    ),
+    Claim(
+        "And at τ = 0.5.",
+        "§3.2, fig. 5a",
+        ("linear",),
+        judge.trend("linear", HIGH, -1, over=DIGITS),
+    ),
+    Claim(
+        "With labels the number of digits takes at most three points.",
+        "§3.2, fig. 5b",
+        ("linear",),
+        judge.keeps("linear", [(LABELS, {})], DIGITS, most=0.03),
+    ),
+    Claim(
+        "The contrastive loss itself falls as digits are added.",
+        "app. C.2, fig. C.2",
+        ("loss",),
+        judge.trend("loss", LOW, -1, over=DIGITS),
+    ),
+    Claim(
+        "Neither another batch nor another projector prevents it: each loses at least two points.",
+        "app. C.2, fig. C.3 and C.4",
+        ("linear",),
+        judge.loses(
+            "linear",
+            [*((BATCH, {"batch": b}) for b in (64, 256)), *((DEPTH, {"head.layers": n}) for n in (1, 3))],
+            DIGITS,
+            least=0.02,
+        ),
+    ),
+)
+figures = (
+    Figure(
+        "Object and digit against unique digits",
+        "fig. 5",
+        ("linear", "linear_digit"),
+        lambda records: draw.against(
+            records, (LOW, HIGH, LABELS), DIGITS, "unique digits", ("linear", "linear_digit"), log_x=True
+        ),
+    ),
+    Figure(
+        "The contrastive loss against unique digits",
+        "fig. C.2",
+        ("loss",),
+        lambda records: draw.against(records, (LOW, HIGH), DIGITS, "unique digits", ("loss",), log_x=True),
+    ),
+    Figure(
+        "Other batches",
+        "fig. C.3",
+        ("linear",),
+        lambda records: draw.family(records, BATCH, DIGITS, "batch", "unique digits", "linear"),
+    ),
+    Figure(
+        "Other projectors",
+        "fig. C.4",
+        ("linear",),
+        lambda records: draw.family(records, DEPTH, DIGITS, "head.layers", "unique digits", "linear"),
+    ),
+)
+paper = {
+    "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
+    "address": "https://arxiv.org/abs/2011.02803",
+    "differs": "The paper pastes MNIST digits on ImageNet and trains ResNet-50 with batch 1024; it shows pictures, no "
+    "numbers. Ours at cpu scale are the embedded 8 × 8 digits on 32 × 32 pictures, a small convnet and Adam.",
+    "tables": {},
+}

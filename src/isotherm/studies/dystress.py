@@ -1,0 +1,291 @@
+"""Does a temperature that depends on the similarity learn better features? (DySTreSS 2024, arXiv:2308.01140)
+
+    isotherm study dystress                         digits, about four minutes on two cores
+    isotherm study dystress --data cifar10          5,000 pictures, about half an hour
+
+DySTreSS against SimCLR, DCL, DCLW, MACL and MoCo v2, on balanced and long-tailed classes; its profiles, ranges, shifts
+and learning rates. Expected: it is ahead everywhere, cosine between 0.07 and 0.2 is the best range, a shift does not
+help on small pictures.
+"""
+
+from isotherm.studies import claims as judge
+from isotherm.studies import drawing as draw
+from isotherm.studies import portraits
+from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.studies.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
+
+BALANCED, LONG = {"imbalance": "none"}, {"imbalance": "long-tail"}
+BOTH = {"imbalance": ("none", "long-tail")}
+SIMCLR, MOCO, DCL, DCLW, MACL = "SimCLR", "MoCo v2", "DCL", "DCLW", "MACL"
+OURS, HIGHER, WITH_DCL, SCHEDULE = "DySTreSS", "DySTreSS from 0.1", "DySTreSS with DCL", "schedule over epochs"
+PROFILE, RANGE, SHIFT, RATE = "by profile", "by range", "by shift", "by learning rate"
+RIVALS = (SIMCLR, MOCO, DCL, DCLW, MACL)
+PROFILES = ("cosine", "linear", "exponential", "monotone")
+LOWS, HIGHS = (0.05, 0.07, 0.1, 0.2), (0.2, 0.5)
+SHIFTS = ((0.0, 0.5), (0.2, 0.6), (0.4, 0.7), (-0.2, 0.6), (-0.4, 0.7))
+"""Δs and k of Table 15."""
+RATES = (0.01, 0.03, 0.06, 0.12, 0.24)
+_OURS = {"loss": "DySTreSSLoss", "loss.tau_min": 0.07, "loss.tau_max": 0.2}
+_RANGE = {"name": "Cosine", "tau_min": 0.07, "tau_max": 0.2}
+_MOCO = {
+    "method": "mocov2",
+    "method.queue": 1024,
+    "method.momentum": 0.99,
+    "loss": "NTXentLoss",
+    "loss.temperature": 0.2,
+}
+
+base = {"method": "simclr", "head": "dystress", "lr": 0.06, "watch": 0}
+measure = ("probes", "nearest", "geometry", "classes", "pairs")
+arms = (
+    Arm(SIMCLR, {"loss": "NTXentLoss", "loss.temperature": 0.2}, BOTH),
+    Arm(MOCO, _MOCO, {"imbalance": ("none",)}),
+    Arm(DCL, {"loss": "DCLLoss", "loss.temperature": 0.1}, BOTH),
+    Arm(DCLW, {"loss": "DCLWLoss", "loss.temperature": 0.1}, {"imbalance": ("none",)}),
+    Arm(MACL, {"loss": "MACLLoss", "loss.temperature": 0.1}, {"imbalance": ("none",)}),
+    Arm(OURS, _OURS, BOTH),
+    Arm(HIGHER, {**_OURS, "loss.tau_min": 0.1}, {"imbalance": ("long-tail",)}),
+    Arm(
+        SCHEDULE,
+        {
+            "loss": "NTXentLoss",
+            "loss.temperature": {"name": "CosineSchedule", "tau_min": 0.1, "tau_max": 1.0, "period": 5},
+        },
+        {"imbalance": ("long-tail",)},
+    ),
+    Arm(WITH_DCL, {"loss": "DCLLoss", "loss.temperature": _RANGE}, once=True),
+    Arm("SimCLR, τ = 0.1", {"loss": "NTXentLoss", "loss.temperature": 0.1}, once=True),
+    Arm("SimCLR, τ = 0.5", {"loss": "NTXentLoss", "loss.temperature": 0.5}, once=True),
+    Arm(PROFILE, _OURS, {"loss.profile": PROFILES}),
+    Arm(RANGE, _OURS, {"loss.tau_min": LOWS, "loss.tau_max": HIGHS}),
+    *(
+        Arm(f"shift {s:+g}, k {k:g}", {**_OURS, "loss.profile": "shifted", "loss.shift": s, "loss.scale": k}, once=True)
+        for s, k in SHIFTS
+    ),
+    Arm(RATE, _OURS, {"lr": RATES}),
+)
+MOVED = [f"shift {s:+g}, k {k:g}" for s, k in SHIFTS]
+scales = {
+    "smoke": Scale(
+        "seconds, to see that everything works",
+        {**SMOKE, "images": 200, "epochs": 1},
+        only={
+            "loss.profile": ("linear",),
+            "loss.tau_min": (0.1,),
+            "lr": (0.06,),
+        },
+    ),
+    "cpu": Scale(
+        "a small network; three seeds for the rivals and profiles, one for ranges and rates",
+        {"epochs": 10},
+        seeds=3,
+        only={"lr": (0.01, 0.06, 0.24)},
+        once={"loss.tau_min": LOWS, "lr": RATES},
+        data=QUICK,
+    ),
+    "paper": Scale(
+        "A.1: ResNet-18, 200 epochs (long tail: 500, with a schedule 2000), batch 128; a GPU",
+        {
+            "data": "cifar10",
+            "recipe": "simclr-cifar",
+            "encoder": "resnet18",
+            "epochs": 200,
+            "batch": 128,
+        },
+        data={"cifar10": {"normalise": "cifar10"}, "cifar100": {"normalise": "cifar100"}},
+    ),
+}
+claims = (
+    Claim(
+        "DySTreSS is ahead of SimCLR, MoCo v2, DCL, DCLW and MACL (kNN).",
+        "§5.3, Table 3",
+        ("knn",),
+        judge.ahead("knn", (OURS, BALANCED), [(name, BALANCED) for name in RIVALS]),
+    ),
+    Claim(
+        "And by a linear probe.",
+        "Tables 1 and 2",
+        ("linear",),
+        judge.ahead("linear", (OURS, BALANCED), [(name, BALANCED) for name in RIVALS]),
+    ),
+    Claim(
+        "On a long tail it is ahead of SimCLR (nearest neighbour).",
+        "§5.4, Tables 6 and 7",
+        ("knn1",),
+        judge.ahead("knn1", (OURS, LONG), [(SIMCLR, LONG)]),
+    ),
+    Claim(
+        "On a long tail it is ahead of SimCLR (ten neighbours).",
+        "§5.4, Tables 6 and 7",
+        ("knn10",),
+        judge.ahead("knn10", (OURS, LONG), [(SIMCLR, LONG)]),
+    ),
+    Claim(
+        "On a long tail it is ahead of a temperature that changes with the epoch.",
+        "§5.4, Tables 4 and 5",
+        ("knn10",),
+        judge.ahead("knn10", (OURS, LONG), [(SCHEDULE, LONG)]),
+    ),
+    Claim(
+        "The profiles are alike: cosine, linear and exponential within a point.",
+        "§5.8, Table 10",
+        ("knn",),
+        judge.alike("knn", [(PROFILE, {"loss.profile": p}) for p in PROFILES[:3]], within=0.01),
+    ),
+    Claim(
+        "A temperature that only rises with the similarity does as well, to a point.",
+        "app. C, Table 16",
+        ("knn",),
+        judge.no_worse(
+            "knn", (PROFILE, {"loss.profile": "monotone"}), [(PROFILE, {"loss.profile": "cosine"})], within=0.01
+        ),
+    ),
+    Claim(
+        "0.07 to 0.2 is the best range, to half a point.",
+        "A.3, fig. 6",
+        ("knn",),
+        judge.no_worse(
+            "knn",
+            (RANGE, {"loss.tau_min": 0.07, "loss.tau_max": 0.2}),
+            [(RANGE, {"loss.tau_min": low, "loss.tau_max": high}) for low in LOWS for high in HIGHS],
+            within=0.005,
+        ),
+    ),
+    Claim(
+        "With the same largest temperature a lower smallest one gives more uniformity.",
+        "A.3, fig. 6",
+        ("uniformity",),
+        judge.trend_everywhere("uniformity", RANGE, "loss.tau_min", "loss.tau_max", 1),
+    ),
+    Claim(
+        "No shifted profile is better than the one without a shift, to half a point.",
+        "A.3, fig. 7",
+        ("knn",),
+        judge.no_worse("knn", (PROFILE, {"loss.profile": "cosine"}), [(name, {}) for name in MOVED], within=0.005),
+    ),
+    Claim(
+        "Its embedding is more uniform than SimCLR's and MoCo's, and its classes lie further apart.",
+        "§5.7, Table 13",
+        ("interclass_uniformity",),
+        judge.ordered("interclass_uniformity", [(SIMCLR, BALANCED), (OURS, BALANCED)]),
+    ),
+)
+figures = (
+    Figure(
+        "Similarities of pairs before and after training",
+        "fig. 1",
+        (),
+        lambda records: portraits.pairs(records, OURS, BALANCED),
+    ),
+    Figure("Solutions of the differential equation", "fig. 2", (), lambda records: draw.ode(0.2)),
+    Figure(
+        "Temperature against similarity",
+        "fig. 3 and 4",
+        (),
+        lambda records: draw.profiles(((0.07, 0.2), (0.1, 0.2), (0.07, 0.5), (0.2, 0.5)), SHIFTS),
+    ),
+    Figure(
+        "Accuracy of the rivals",
+        "Tables 3, 6 and 7",
+        ("knn", "knn1"),
+        lambda records: [
+            *draw.bars(records.where(**BALANCED), (*RIVALS, OURS), "knn", "Balanced"),
+            *draw.bars(records.where(**LONG), (*RIVALS, OURS, HIGHER, SCHEDULE), "knn1", "Long tail"),
+        ],
+    ),
+    Figure(
+        "Ranges of temperature",
+        "fig. 5 and 6; Table 14",
+        ("knn", "uniformity", "tolerance"),
+        lambda records: draw.grid(records, RANGE, "loss.tau_min", "loss.tau_max", ("knn", "uniformity", "tolerance")),
+    ),
+    Figure(
+        "Shifted profiles",
+        "fig. 7; Table 15",
+        ("knn", "uniformity"),
+        lambda records: [chart for m in ("knn", "uniformity") for chart in draw.bars(records, [*MOVED], m, "Shifted")],
+    ),
+    Figure(
+        "Learning rates",
+        "fig. 8",
+        ("knn",),
+        lambda records: draw.against(records, [RATE], "lr", "learning rate", ("knn",), log_x=True),
+    ),
+)
+compare = (
+    Comparison(OURS, "knn", RIVALS),
+    Comparison(OURS, "knn1", (*RIVALS, HIGHER, SCHEDULE)),
+)
+_ROW = [(name, BALANCED) for name in (SIMCLR, MOCO, DCLW, DCL, MACL, OURS)]
+_HEADS = [SIMCLR, MOCO, DCLW, DCL, MACL, OURS]
+paper = {
+    "title": "Manna et al. 2024, Dynamically Scaled Temperature in Self-Supervised Contrastive Learning (DySTreSS)",
+    "address": "https://arxiv.org/abs/2308.01140",
+    "differs": "The paper trains ResNet-18 for 200 epochs (long tail: 500 or 2000) and reports 200-NN; it does "
+    "not state the temperatures of its rivals. At cpu scale ours is a small convnet, few epochs and pictures, k = 20. "
+    "Rivals have their own papers' temperatures (DCL and MACL 0.1, MoCo v2 0.2 with a queue of 1,024); SimCLR has 0.2, "
+    "with 0.1 and 0.5 beside it in the table of results.",
+    "tables": {
+        "Table 3 (200-NN)": PaperTable(
+            ["data", *_HEADS],
+            [
+                ["CIFAR10", 83.65, 83.9, None, 84.4, 84.85, 85.68],
+                ["CIFAR100", 52.32, 54.01, None, 56.02, 56.15, 56.57],
+            ],
+            _ROW,
+            [("kNN", "knn")],
+            titled=False,
+        ),
+        "Table 13": PaperTable(
+            ["data", "measure", *_HEADS],
+            [
+                ["CIFAR10", "−uniformity", 2.2135, 2.1929, 2.5482, 2.7717, None, 2.8430],
+                ["", "alignment", 1.5784, 1.47393, 1.5632, 1.6181, None, 1.6310],
+                ["", "−inter-class uniformity", 0.5194, 0.5094, 0.5349, 0.5524, None, 0.5797],
+                ["CIFAR100", "−uniformity", 2.2556, 2.2202, 2.6865, 2.8314, None, 2.8169],
+                ["", "alignment", 1.4661, 1.4444, 1.5425, 1.5723, None, 1.5408],
+                ["", "−inter-class uniformity", 0.5246, 0.5364, 0.6405, 0.6792, None, 0.7657],
+            ],
+            _ROW,
+            [
+                ("−uniformity", "uniformity"),
+                ("alignment", "class_alignment"),
+                ("−inter-class uniformity", "interclass_uniformity"),
+            ],
+        ),
+        "Tables 6 and 7 (long tail)": PaperTable(
+            ["data", "neighbours", SIMCLR, OURS, HIGHER],
+            [
+                ["CIFAR10-LT", "1", 57.12, 58.36, 58.34],
+                ["", "10", 55.29, 56.40, 56.54],
+                ["CIFAR100-LT", "1", 28.27, 29.43, 28.82],
+                ["", "10", 26.18, 27.10, 27.32],
+            ],
+            [(name, LONG) for name in (SIMCLR, OURS, HIGHER)],
+            [("1", "knn1"), ("10", "knn10")],
+        ),
+        "Table 4 (long tail, 2000 epochs)": PaperTable(
+            ["data", SCHEDULE, OURS],
+            [["CIFAR10-LT", 62.91, 64.98], ["CIFAR100-LT", 30.20, 31.71], ["ImageNet100-LT (Table 5)", 45.3, 46.1]],
+            [(SCHEDULE, LONG), (OURS, LONG)],
+            [("10 neighbours", "knn10")],
+            titled=False,
+        ),
+        "Tables 10 and 16 (profiles)": PaperTable(
+            ["data", *PROFILES],
+            [["CIFAR10", 85.85, 85.74, 85.81, 85.84], ["CIFAR100", 56.57, 56.78, 56.47, 56.21]],
+            [(PROFILE, {"loss.profile": p}) for p in PROFILES],
+            [("kNN", "knn")],
+            titled=False,
+        ),
+        "Table 15 (shifts, ImageNet100)": PaperTable(
+            ["data", "probe", *MOVED],
+            [
+                ["ImageNet100", "20-NN", 71.66, 71.58, 71.58, 72.38, 71.58],
+                ["", "linear", 78.46, 78.56, 78.46, 78.78, 78.82],
+            ],
+            [(name, {}) for name in MOVED],
+            [("kNN", "knn"), ("linear", "linear")],
+        ),
+    },
+}

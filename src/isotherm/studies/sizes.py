@@ -1,0 +1,43 @@
+"""How large a run is at the scales that a processor can do, for each set of pictures. Studies share them."""
+
+from typing import Any
+
+SMOKE = {"images": 300, "epochs": 2, "batch": 100, "encoder": "convnet", "encoder.widths": [8, 16]}
+DIGITS = {
+    "epochs": 24,
+    "batch": 128,
+    "encoder": "convnet",
+    "encoder.widths": [32, 64, 64],
+    "encoder.stride": 2,
+}
+CIFAR = {
+    "images": 5000,
+    "epochs": 15,
+    "batch": 128,
+    "recipe": "simclr-cifar",
+    "encoder": "convnet",
+    "encoder.stride": 2,
+}
+MNIST = {
+    "images": 3000,
+    "epochs": 12,
+    "batch": 128,
+    "encoder": "convnet",
+    "encoder.widths": [16, 32, 64],
+    "encoder.stride": 2,
+}
+BY_DATA: dict[str, dict[str, Any]] = {
+    "digits": DIGITS,
+    "mnist": MNIST,
+    "fashion-mnist": MNIST,
+    "cifar10": {**CIFAR, "normalise": "cifar10"},
+    "cifar100": {**CIFAR, "normalise": "cifar100"},
+}
+"""Settings of `cpu` scale."""
+_THIN = {**CIFAR, "epochs": 10, "encoder.widths": [16, 32, 64, 128]}
+QUICK: dict[str, dict[str, Any]] = {
+    **BY_DATA,
+    "cifar10": {**_THIN, "normalise": "cifar10"},
+    "cifar100": {**_THIN, "normalise": "cifar100"},
+}
+"""The same for studies of many arms: thinner and shorter on CIFAR."""

@@ -1,0 +1,116 @@
+"""Does more weight on the distribution do what a lower temperature does? (Chen & Li 2021, arXiv:2011.02803, §2.3)
+
+    isotherm study tau-lambda                       digits, about two minutes on two cores
+
+Decoupled NT-Xent over a grid of temperatures τ and weights λ; NT-Xent over τ, the sliced Wasserstein distance over λ.
+Expected: projections of the embedding become more Gaussian as τ falls or λ grows; accuracy is best along a ridge.
+"""
+
+from isotherm.studies import claims as judge
+from isotherm.studies import drawing as draw
+from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.studies.study import Arm, Claim, Figure, Scale
+
+TAU, LAMBDA = "loss.temperature", "loss.weight"
+DECOUPLED, NTXENT, SWD = "decoupled NT-Xent", "NT-Xent", "SWD (hypersphere)"
+TAUS, LAMBDAS = (0.05, 0.1, 0.2, 0.5, 1.0), (0.01, 0.03, 0.1, 0.3, 1.0)
+WEIGHTS = (0.2, 1.0, 5.0, 25.0)
+
+# Adam: the size of these losses' gradients changes with τ and λ, and the size of its steps must not.
+base = {
+    "method": "simclr",
+    "head": "simclr",
+    "head.width": 64,
+    "optimizer": "adam",
+    "lr": 0.002,
+    "weight_decay": 1e-6,
+    "watch": 0,
+}
+measure = ("probes", "geometry", "gaussian")
+arms = (
+    Arm(DECOUPLED, {"loss": "DecoupledNTXentLoss"}, {TAU: TAUS, LAMBDA: LAMBDAS}),
+    Arm(NTXENT, {"loss": "NTXentLoss"}, {TAU: TAUS}),
+    Arm(SWD, {"loss": "GeneralizedContrastiveLoss", "loss.prior": "hypersphere"}, {LAMBDA: WEIGHTS}),
+)
+scales = {
+    "smoke": Scale(
+        "seconds, to see that everything works",
+        {**SMOKE, "epochs": 1},
+        only={TAU: (0.1, 1.0), LAMBDA: (0.1, 1.0, 5.0)},
+    ),
+    "cpu": Scale("a small network, one seed a point of the grid", {"epochs": 15}, data=QUICK),
+    "paper": Scale(
+        "app. A: ResNet-18, 200 epochs; a GPU",
+        {
+            "data": "cifar10",
+            "recipe": "simclr-cifar",
+            "encoder": "resnet18",
+            "optimizer": "lars",
+            "lr": 0.075,
+            "lr_scaling": "sqrt",
+            "decay_all": False,
+            "warmup": 10.0,
+            "epochs": 200,
+            "batch": 128,
+        },
+    ),
+}
+claims = (
+    Claim(
+        "Projections become more Gaussian as the temperature of NT-Xent falls.",
+        "§2.3, fig. 3",
+        ("prior_distance",),
+        judge.trend("prior_distance", NTXENT, 1),
+    ),
+    Claim(
+        "Projections become more Gaussian as the weight of the sliced Wasserstein distance grows.",
+        "§2.3, fig. 3",
+        ("prior_distance",),
+        judge.trend("prior_distance", SWD, -1, over=LAMBDA),
+    ),
+    Claim(
+        "Decoupled, raising λ does what lowering τ does: at most temperatures more Gaussian with λ.",
+        "§2.3, app. A",
+        ("prior_distance",),
+        judge.trend_everywhere("prior_distance", DECOUPLED, LAMBDA, TAU, -1),
+    ),
+    Claim(
+        "And at most weights less Gaussian with τ.",
+        "§2.3, app. A",
+        ("prior_distance",),
+        judge.trend_everywhere("prior_distance", DECOUPLED, TAU, LAMBDA, 1),
+    ),
+    Claim(
+        "The best λ falls as τ rises.",
+        "app. A, fig. A.1",
+        ("linear",),
+        judge.best_moves("linear", DECOUPLED, LAMBDA, TAU, -1),
+    ),
+)
+figures = (
+    Figure(
+        "Accuracy over temperature and weight",
+        "fig. A.1",
+        ("linear",),
+        lambda records: draw.grid(records, DECOUPLED, TAU, LAMBDA, ("linear", "prior_distance")),
+    ),
+    Figure(
+        "One projection of the embedding, NT-Xent",
+        "fig. 3",
+        ("prior_distance",),
+        lambda records: draw.projected(records, NTXENT, TAU, "τ"),
+    ),
+    Figure(
+        "One projection of the embedding, SWD",
+        "fig. 3",
+        ("prior_distance",),
+        lambda records: draw.projected(records, SWD, LAMBDA, "λ"),
+    ),
+)
+paper = {
+    "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
+    "address": "https://arxiv.org/abs/2011.02803",
+    "differs": "The paper trains ResNet-18 for 200 epochs on CIFAR-10 and shows its grid as a picture without numbers; "
+    "the values of its grid are not stated, ours are our own. At cpu scale ours is a small convnet and Adam.",
+    "tables": {},
+}
