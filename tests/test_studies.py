@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,8 @@ from isotherm.studies import study as studies
 from isotherm.studies.measuring import done
 from isotherm.studies.records import Record, Records, read
 from isotherm.studies.study import Arm, Claim, Scale
+from isotherm.train.config import Place
+from isotherm.train.loop import Run, fabric_for
 
 TAU = "loss.temperature"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -150,11 +153,34 @@ def test_seeds_once_and_only_shape_the_grid():
     assert all(p.config.images == 5000 for p in study.points("cpu", "cifar10"))
 
 
+@pytest.fixture(scope="module")
+def random_pictures(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pictures") / "random.npz"
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for split in ("train", "test"):
+        arrays[f"{split}_images"] = rng.integers(0, 256, (16, 32, 32, 3), dtype=np.uint8)
+        arrays[f"{split}_labels"] = np.arange(16) % 4
+    np.savez(path, **arrays)
+    return f"arrays:{path}"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", studies.names())
-def test_paper_scale_builds(name):
-    points = studies.load(name).points("paper")
-    assert points
-    assert points[0].config.encoder["name"] == "resnet18"
+def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_pictures, tmp_path):
+    """The paper's network, views, optimiser and loss; the pictures are few, random and (ImageNet's apart) 32 × 32."""
+    data = None if name == "saturation" else random_pictures
+    kinds = {}
+    for point in studies.load(name).points("paper", data):
+        kinds.setdefault((point.config.method["name"], point.config.loss.get("name"), point.config.views), point.config)
+    for i, config in enumerate(kinds.values()):
+        small = replace(config, batch=4, imbalance="none", images=None, size=32 if config.size is None else config.size)
+        place = Place(out=tmp_path / str(i), quiet=True)
+        run = Run(fabric_for(small, place), small, place)
+        with run.closing():
+            value, _ = run.advance(next(iter(run.loader.epoch(0))))
+        assert value is not None
+        assert np.isfinite(value)
 
 
 # real studies

@@ -10,6 +10,7 @@ import difflib
 import inspect
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -229,7 +230,11 @@ def _study_commands(commands: Commands) -> None:
     study.add_argument("--out", type=Path, metavar="DIR", help="the study's folder (studies/NAME-SCALE-DATA)")
     study.add_argument("--workers", type=_positive, metavar="N", help="local processes (one a core)")
     study.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster: auto, an address, or local")
-    study.add_argument("--plan", action="store_true", help="say how many runs there would be, and stop")
+    study.add_argument("--plan", action="store_true", help="say what it would cost, from a few steps of each kind")
+    study.add_argument("--gpus", type=_positive, default=1, metavar="N", help="with --plan: so many GPUs (1)")
+    study.add_argument(
+        "--throughput", type=_positive, metavar="V", help="with --plan: views a second that a GPU trains on"
+    )
     study.set_defaults(run=_study)
 
     report = commands.add_parser(
@@ -409,33 +414,71 @@ def _study(arguments: argparse.Namespace) -> int:
             table.add_row(name, found.question, ", ".join(found.scales))
         console.print(table)
         return 0
-    with _mistakes():
-        study = studies.load(arguments.name)
-        points = study.points(arguments.scale, arguments.data, arguments.seeds)
-    data = points[0].config.data
-    out = arguments.out or Path("studies") / f"{study.name}-{arguments.scale}-{re.sub(r'[^A-Za-z0-9]+', '-', data)}"
-    workers = arguments.workers or os.cpu_count() or 1
-    if arguments.plan:
-        console.print(f"{study.name}: {len(points)} runs at scale {arguments.scale} on {data}, into {out}")
-        return 0
-    options = {"scale": arguments.scale, "data": arguments.data, "seeds": arguments.seeds, "out": out}
-    command = " ".join(f"--{k} {v}" for k, v in options.items() if v)
-    about = {"study": study.name, "scale": arguments.scale, "data": data, "seeds": arguments.seeds}
-    about["command"] = f"isotherm study {study.name} {command}"
-    from isotherm.data.sets import there
-    from isotherm.studies import runner
+    from isotherm.studies import plan, runner  # all of it now: the files may change while a study runs
     from isotherm.studies.showing import showing
 
     with _mistakes():
-        there(data)
+        study = studies.load(arguments.name)
+        points = study.points(arguments.scale, arguments.data, arguments.seeds)
+        data = points[0].config.data
+        out = arguments.out or Path("studies") / f"{study.name}-{arguments.scale}-{re.sub(r'[^A-Za-z0-9]+', '-', data)}"
+        if arguments.seeds is None and (out / runner.ABOUT).exists():
+            arguments.seeds = runner.about(out).get("seeds")  # as before
+            points = study.points(arguments.scale, arguments.data, arguments.seeds)
+        workers = arguments.workers or os.cpu_count() or 1
+        with _progress(console) as note:
+            note("looking at the data", data)
+            plan.check_data(points)
+        if arguments.plan:
+            return _planned(console, arguments, study.name, points, workers, out)
+        options = {"scale": arguments.scale, "data": arguments.data, "seeds": arguments.seeds, "out": out}
+        words = ["isotherm", "study", study.name, *(w for k, v in options.items() if v for w in (f"--{k}", str(v)))]
+        about = {"study": study.name, "scale": arguments.scale, "data": data, "seeds": arguments.seeds}
+        about["command"] = shlex.join(words)
         runner.begin(out, about)
+        failed = ""
         try:
             with showing(console) as show:
                 runner.run_points(points, out, workers, arguments.ray, show)
-        except runner.RunFailed as failed:
-            print(f"isotherm: {failed}", file=sys.stderr)
-            return 1
+        except runner.RunFailed as error:
+            failed = str(error)
+    if failed:
+        print(f"isotherm: {failed}", file=sys.stderr)
+        if (out / "records.jsonl").stat().st_size:
+            _told(console, out)
+        return 1
     return _told(console, out)
+
+
+def _planned(
+    console: Console, arguments: argparse.Namespace, name: str, points: Sequence[Any], workers: int, out: Path
+) -> int:
+    """Say what a study would cost."""
+    from isotherm.studies import plan
+
+    with _progress(console) as note:
+        kinds = plan.kinds(points, lambda kind: note("a few steps of", kind))
+    table = _table("kind of run", "runs", "steps", "seconds a step", "minutes")
+    for kind in kinds:
+        table.add_row(kind.name, f"{kind.runs}", f"{kind.steps:,}", f"{kind.step:.3f}", f"{kind.seconds / 60:.1f}")
+    console.print(table)
+    total = sum(k.seconds for k in kinds)
+    runs = sum(k.runs for k in kinds)
+    console.print(
+        f"{name} at scale {arguments.scale} on {points[0].config.data}: {runs} runs, about {plan.duration(total)} of "
+        f"training on one core, {plan.duration(total / workers)} on {workers}; measuring comes on top. Into {out}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if arguments.throughput:
+        views = sum(k.views for k in kinds)
+        each = plan.duration(views / arguments.throughput / arguments.gpus)
+        console.print(
+            f"{views:,} views of pictures: {each} on {arguments.gpus} GPU{'s' if arguments.gpus > 1 else ''} at "
+            f"{arguments.throughput:,.0f} views a second each",
+            highlight=False,
+        )
+    return 0
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -558,7 +601,7 @@ def _data_list(arguments: argparse.Namespace) -> None:
     for entry in SETS.values():
         pictures = " + ".join(f"{n:,} {split}" for split, n in entry.pictures.items())
         shape = "×".join(str(n) for n in entry.shape)
-        place = str(entry.place() or "scikit-learn")
+        place = str(entry.place() or "comes with Isotherm")
         table.add_row(entry.name, pictures, shape, entry.licence, place, "yes" if entry.there() else "[dim]no[/dim]")
     console.print(table)
     console.print(

@@ -231,8 +231,8 @@ figures = (
         "fig. 7",
         (),
         lambda records: [
-            *portraits.neighbourhoods(records, (EARLY_CL, CL), "epochs"),
-            *portraits.neighbourhoods(records, (EARLY_CACR, ONE), "epochs"),
+            *portraits.neighbourhoods(records, (EARLY_CL, CL)),
+            *portraits.neighbourhoods(records, (EARLY_CACR, ONE)),
         ],
     ),
     Figure(

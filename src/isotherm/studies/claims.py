@@ -30,16 +30,27 @@ def trend(measure: str, arm: str, direction: int, over: str = TAU, least: float 
         x, means, deviations = records.along(arm, over, measure)
         if len(x) < 3:
             return Verdict(False, {"why": f"only {len(x)} values of {over}"})
-        rho = float(spearmanr(x, means).statistic)
+        rho = rank(x, means)
         per_seed = []
         for seed in records.seeds(arm):
             xs, ys, _ = records.along(arm, over, measure, seed)
             if len(xs) >= 3:
-                per_seed.append(round(float(spearmanr(xs, ys).statistic), 3))
+                per_seed.append(round(rank(xs, ys), 3))
         held = direction * rho >= least and all(direction * r > 0 for r in per_seed)
-        return Verdict(held, {**_values(x, means, deviations), "rho": round(rho, 3), "seeds": per_seed, "least": least})
+        return Verdict(
+            held, {**_values(x, means, deviations), "rho": round(rho, 3), "rho of each seed": per_seed, "least": least}
+        )
 
     return judge
+
+
+def rank(x: Any, y: Any) -> float:
+    """Spearman's ρ; 0 where one of them does not change."""
+    known = np.isfinite(np.asarray(x, float)) & np.isfinite(np.asarray(y, float))
+    x, y = np.asarray(x, float)[known], np.asarray(y, float)[known]
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(spearmanr(x, y).statistic)
 
 
 def inverted_u(measure: str, arm: str, over: str = TAU) -> Judge:
@@ -57,7 +68,7 @@ def inverted_u(measure: str, arm: str, over: str = TAU) -> Judge:
         drops = [float(means[best] - means[0]), float(means[best] - means[-1])]
         held = runs > 1 and 0 < best < len(x) - 1 and min(drops) > noise
         shown = {"best": float(x[best]), "below the best at the ends": [round(d, 4) for d in drops]}
-        return Verdict(held, {**_values(x, means, deviations), **shown, "must exceed": round(noise, 4), "seeds": runs})
+        return Verdict(held, {**_values(x, means, deviations), **shown, "must exceed": round(noise, 4), "runs": runs})
 
     return judge
 
@@ -168,7 +179,7 @@ def trend_everywhere(measure: str, arm: str, over: str, fixed: str, direction: i
         for value in values:
             x, means, _ = Records(r for r in records if r.varied.get(fixed) == value).along(arm, over, measure)
             if len(x) >= 3:
-                rhos[value] = round(float(spearmanr(x, means).statistic), 3)
+                rhos[value] = round(rank(x, means), 3)
         share = float(np.mean([direction * r >= STRONG for r in rhos.values()])) if rhos else 0.0
         shown = {f"ρ at {v}": r for v, r in rhos.items()}
         return Verdict(share >= part, {**shown, "part that does": round(share, 3), "least": part})
@@ -187,7 +198,7 @@ def best_moves(measure: str, arm: str, over: str, along: str, direction: int) ->
             if len(x) >= 3:
                 best[value] = float(x[int(np.argmax(means))])
         moves = len(best) >= 3 and len(set(best.values())) > 1
-        rho = float(spearmanr(list(best), list(best.values())).statistic) if moves else math.nan
+        rho = rank(list(best), list(best.values())) if moves else math.nan
         return Verdict(direction * rho >= STRONG, {"best at": best, "rho": round(rho, 3), "least": STRONG})
 
     return judge
@@ -218,7 +229,7 @@ def later(measure: str, arm: str, over: str, along: str, share: float, fixed: Ma
         for value in sorted({r.varied[along] for r in mine}):
             x, means = _line(records, (arm, {**wanted, along: value}), over, measure)
             at[value] = round(reaches(x, means, share), 3)
-        rho = float(spearmanr(list(at), list(at.values())).statistic) if len(at) >= 3 else math.nan
+        rho = rank(list(at), list(at.values())) if len(at) >= 3 else math.nan
         return Verdict(rho >= STRONG, {f"{share:.0%} reached at": at, "rho": round(rho, 3), "least": STRONG})
 
     return judge

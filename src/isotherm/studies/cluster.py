@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ def carry_out_all(todo: Sequence[Point], folder: Path, address: str, board: Boar
         ray: Any = importlib.import_module("ray")
     except ImportError as error:
         raise ValueError("--ray needs ray: pip install 'isotherm[ray]'.") from error
+    _answers(address)
     if not ray.is_initialized():
         try:
             if address == "local":
@@ -46,6 +48,17 @@ def carry_out_all(todo: Sequence[Point], folder: Path, address: str, board: Boar
             except Exception as error:  # whatever the cluster says of it
                 board.failed[point.config.key] = str(error).strip().splitlines()[-1]
         yield
+
+
+def _answers(address: str) -> None:
+    """Refuse an address where nobody listens: Ray itself would wait for minutes."""
+    host, colon, port = address.rpartition("://")[2].partition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=3).close()
+    except OSError as error:
+        raise ValueError(f"no Ray cluster at '{address}'; start one, or use --ray local.") from error
 
 
 def alone(config: Config, folder: Path, groups: Sequence[str]) -> dict[str, Any]:

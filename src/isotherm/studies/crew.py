@@ -50,6 +50,19 @@ def die_with_parent() -> None:
         ctypes.CDLL("libc.so.6").prctl(set_parent_death_signal, signal.SIGKILL)
 
 
+def _quiet() -> Any:
+    """Ignore SIGINT, as children do that are started meanwhile; what was before."""
+    try:
+        return signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not the main thread
+        return None
+
+
+def _restore(handler: Any) -> None:
+    if handler is not None:
+        signal.signal(signal.SIGINT, handler)
+
+
 class Worker:
     """A process and the run it has."""
 
@@ -57,7 +70,9 @@ class Worker:
         spawning = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawning.Pipe()
         self.process: Any = spawning.Process(target=work, args=(theirs, threads), daemon=True)
+        heard = _quiet()  # Ctrl-C is the runner's affair; it ends its workers
         self.process.start()
+        _restore(heard)
         theirs.close()
         self.point: Point | None = None
 

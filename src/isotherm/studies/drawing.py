@@ -10,7 +10,7 @@ import torch
 
 from isotherm import temperature
 from isotherm.report.charts import Bars, Chart, HeatMap, Heights, Histogram, Line, Lines
-from isotherm.studies.measuring import PERCENT, PROJECTED
+from isotherm.studies.measuring import EMBEDDING, PERCENT, PROJECTED
 from isotherm.studies.penalties import entropy, similarities
 from isotherm.studies.records import Records
 
@@ -165,6 +165,8 @@ def separation(records: Records, arms: Sequence[str], over: str, x: str) -> list
             Line("two views", at, [float(np.mean([r.measures["positive_similarity"] for r in by[v]])) for v in at])
         ]
         for k in (1, 2, 5, 10):
+            if any(len(r.measures["nearest_negatives"]) < k for r in found):
+                continue
             y = [float(np.mean([r.measures["nearest_negatives"][k - 1] for r in by[v]])) for v in at]
             lines.append(Line(f"nearest {k}", at, y))
         charts.append(Lines(f"Local separation, {arm}", lines, x=x, y="mean similarity"))
@@ -185,7 +187,7 @@ def entropies(records: Records, arm: str, over: str, temperatures: Sequence[floa
     """Mean H(r) at many temperatures for each trained embedding."""
     lines, top = [], 0.0
     for record in records:
-        if record.arm == arm:
+        if record.arm == arm and (record.folder / EMBEDDING).exists():
             s = similarities(record)
             y = [float(entropy(s, t).mean()) for t in temperatures]
             top = float(np.log(s.shape[1]))

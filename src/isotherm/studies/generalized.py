@@ -30,7 +30,7 @@ EPOCHS, BATCHES, DEPTHS = (2, 5, 8, 15, 24, 100, 200, 400, 800), (100, 128, 256,
 # Adam's steps do not depend on the scale of a loss, and these differ by a hundred; so do the steps of the paper's LARS.
 base = {
     "method": "simclr",
-    "head": "simclr",
+    "head": "dystress",
     "head.width": 64,
     "optimizer": "adam",
     "lr": 0.002,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,8 @@ class Trained:
         self.folder = folder
         self.run = runs.open_run(folder)
         self.test: Images = self.run.images if self.run.test is None else self.run.test
-        self.labelled = self.run.test is not None and labelled(self.run.images) and labelled(self.test)
+        both = labelled(self.run.images) and labelled(self.test)
+        self.labelled = self.run.test is not None and both and len(self.run.images.labels.unique()) > 1
 
     @cached_property
     def bank(self) -> Tensor:
@@ -118,7 +120,9 @@ def shape(t: Trained) -> dict[str, Any]:
 
 
 def separation(t: Trained) -> dict[str, Any]:
-    positive, others = measures.local_separation(*t.views, NEAREST)
+    if len(t.sample) < 2:
+        return {}
+    positive, others = measures.local_separation(*t.views, min(NEAREST, len(t.sample) - 1))
     mean = float(others.mean())
     return {
         "positive_similarity": positive,
@@ -270,14 +274,12 @@ def described(groups: Sequence[str] = tuple(GROUPS)) -> dict[str, str]:
 
 def done(folder: Path, groups: Sequence[str] = ()) -> dict[str, Any] | None:
     """What a finished run has in its folder, if these groups are among it."""
-    path = folder / MEASURED
-    if not path.exists():
-        return None
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
-    except ValueError:  # written by somebody else: measured again
+        found = json.loads((folder / MEASURED).read_text())
+    except (OSError, ValueError):  # not there, or damaged: measured again
         return None
-    return found if set(groups) <= set(found.get("groups", ())) else None
+    whole = isinstance(found, dict) and {"measures", "groups", "seconds"} <= found.keys()
+    return found if whole and set(groups) <= set(found["groups"]) and (folder / EMBEDDING).exists() else None
 
 
 def carry_out(
@@ -287,6 +289,7 @@ def carry_out(
     found = done(folder, groups)
     if found is not None:
         return found
+    discard_damaged(folder)
     result = train(config, Place(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds))
     found = {
         "measures": measure(folder, groups),
@@ -297,6 +300,17 @@ def carry_out(
     checkpoint.write_json(folder / MEASURED, found)
     (folder / runs.BEST).unlink(missing_ok=True)
     return found
+
+
+def discard_damaged(folder: Path) -> None:
+    """Throw away what cannot be read of a run, so that it is done again."""
+    readers: dict[str, Callable[[Path], Any]] = {runs.CHECKPOINT: runs.last_checkpoint, runs.RESULT: runs.read_result}
+    for name, read in readers.items():
+        try:
+            if (folder / name).exists():
+                read(folder)
+        except (ValueError, RuntimeError, OSError, EOFError, UnpicklingError):
+            (folder / name).unlink()
 
 
 def measure(folder: Path, groups: Sequence[str] = USUAL) -> dict[str, Any]:

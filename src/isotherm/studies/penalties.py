@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from isotherm.studies.claims import Judge
+from isotherm.studies.measuring import EMBEDDING
 from isotherm.studies.records import Floats, Record, Records
 from isotherm.studies.study import Verdict
 
@@ -19,11 +20,12 @@ def entropy_rises(arm: str, temperatures: Sequence[float]) -> Judge:
     def judge(records: Records) -> Verdict:
         rows, smallest = [], math.inf
         for record in records:
-            if record.arm == arm:
+            if record.arm == arm and (record.folder / EMBEDDING).exists():
                 entropies = np.stack([entropy(similarities(record), t) for t in temperatures])
                 smallest = min(smallest, float(np.diff(entropies, axis=0).min()))
                 rows.append([round(float(v), 4) for v in entropies.mean(1)])
         held = bool(rows) and smallest > 0
+        smallest = smallest if rows else math.nan
         return Verdict(held, {"temperatures": list(temperatures), "mean H": rows, "smallest step": smallest})
 
     return judge
@@ -36,7 +38,7 @@ def gradients_agree(arm: str, temperatures: Sequence[float], within: float = 1e-
         worst = 0.0
         runs = 0
         for record in records:
-            if record.arm == arm:
+            if record.arm == arm and (record.folder / EMBEDDING).exists():
                 runs += 1
                 s = similarities(record)[:64]
                 worst = max(worst, *(closed_forms(s, t) for t in temperatures))
@@ -47,7 +49,7 @@ def gradients_agree(arm: str, temperatures: Sequence[float], within: float = 1e-
 
 def similarities(record: Record) -> Floats:
     """Each kept item's similarities to all others, (n, n − 1), in float64."""
-    with np.load(record.folder / "embedding.npz") as kept:
+    with np.load(record.folder / EMBEDDING) as kept:
         z = kept["z"].astype(np.float64)
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     s = z @ z.T

@@ -16,7 +16,7 @@ from torch import Tensor
 from isotherm.data.loader import Loader
 from isotherm.encoders.features import evaluating
 from isotherm.report.charts import Drawing, Heights, Histogram, Picture, Points, Scatter
-from isotherm.studies.measuring import EDGES
+from isotherm.studies.measuring import EDGES, EMBEDDING
 from isotherm.studies.records import Record, Records
 from isotherm.train import runs
 from isotherm.train.watch import some
@@ -32,9 +32,9 @@ def maps(records: Records, arm: str, over: str, values: Sequence[float], most: i
     charts: list[Drawing] = []
     for value in values:
         record = records.one(arm, {over: value})
-        if record is None or len(charts) == most:
+        if record is None or len(charts) == most or not (record.folder / EMBEDDING).exists():
             continue
-        with np.load(record.folder / "embedding.npz") as kept:
+        with np.load(record.folder / EMBEDDING) as kept:
             z, labels = kept["z"].astype(np.float32), kept["labels"]
         z /= np.linalg.norm(z, axis=1, keepdims=True)
         flat = TSNE(perplexity=min(30, (len(z) - 1) / 3), init="pca", random_state=0).fit_transform(z)
@@ -82,7 +82,7 @@ def weights(records: Records, arm: str, varied: Mapping[str, Any], t_pos: float,
     return [Picture(f"Weights of {arm}", _strip(shown), about)]
 
 
-def neighbourhoods(records: Records, arms: Sequence[str], over: str) -> list[Drawing]:
+def neighbourhoods(records: Records, arms: Sequence[str]) -> list[Drawing]:
     """t-SNE of one query's views and negatives, early in training and at its end."""
     charts: list[Drawing] = []
     for arm in arms:

@@ -42,7 +42,8 @@ arms = (
         OVER,
     ),
     Arm(SWD, {"method": "simclr", "loss": "GeneralizedContrastiveLoss", "loss.weight": 5.0}, OVER),
-    Arm(VAE, {"method": "vae", "encoder": "vae", "head": "none", "recipe": "none", "views": 1, "lr": 0.001}, OVER),
+    # Reconstruction learns more slowly: the VAE has its own number of epochs.
+    Arm(VAE, {"method": "vae", "encoder": "vae", "head": "none", "recipe": "none", "views": 1, "epochs": 60}, OVER),
     Arm(LABELS, {"method": "supervised", "head": "none", "views": 1}, OVER),
 )
 scales = {

@@ -110,18 +110,13 @@ def read(folder: Path) -> Records:
     if not path.exists():
         raise ValueError(f"{folder} holds no study: it has no records.jsonl. `isotherm study NAME --out {folder}`.")
     made = []
-    for line in path.read_text().splitlines():
-        r = json.loads(line)
-        made.append(
-            Record(
-                r["arm"],
-                r["varied"],
-                r["seed"],
-                r["key"],
-                r["measures"],
-                r["seconds"],
-                r["config"],
-                folder / "runs" / r["folder"],
-            )
-        )
+    names = ("arm", "varied", "seed", "key", "measures", "seconds", "config")
+    try:
+        for line in path.read_text().splitlines():
+            r = json.loads(line)
+            made.append(Record(**{name: r[name] for name in names}, folder=folder / "runs" / r["folder"]))
+    except (ValueError, KeyError, TypeError):
+        made = []
+    if not made:
+        raise ValueError(f"{path} is damaged or empty; the command that made the study writes it again.")
     return Records(made)

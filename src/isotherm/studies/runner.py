@@ -28,12 +28,14 @@ class RunFailed(RuntimeError):
 def begin(folder: Path, about: Mapping[str, Any]) -> None:
     """Make a study's folder, or see that it is this study's."""
     path = folder / ABOUT
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; --out names a folder.")
     if path.exists():
-        old = json.loads(path.read_text())
+        old = _about(path)
         for name in ("study", "scale", "data"):
             if old.get(name) != about[name]:
                 raise ValueError(f"{folder} holds another study ({name}: {old.get(name)}); choose another --out.")
-    elif folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and any(p.name != "runs" and not p.name.startswith(".") for p in folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no study; choose another --out.")
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint.write_json(path, dict(about))
@@ -44,8 +46,17 @@ def about(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
     if not path.exists():
         raise ValueError(f"{folder} holds no study: it has no {ABOUT}. `isotherm study NAME --out {folder}` makes one.")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    return _about(path)
+
+
+def _about(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+        if isinstance(found, dict) and {"study", "scale", "data", "command"} <= found.keys():
+            return found
+    except ValueError:
+        pass
+    raise ValueError(f"{path} is damaged; delete it, and `isotherm study NAME --out {path.parent}` writes it again.")
 
 
 Show = Callable[[Board], None]

@@ -182,11 +182,21 @@ class Study:
 def names() -> list[str]:
     """Every study, by looking."""
     found = [m.name for m in pkgutil.iter_modules(isotherm.studies.__path__)]
-    return sorted(name.replace("_", "-") for name in found if hasattr(_module(name), "arms"))
+    return sorted(name.replace("_", "-") for name in found if _is_study(name))
+
+
+def _is_study(name: str) -> bool:
+    try:
+        return hasattr(_module(name), "arms")
+    except ValueError:  # somebody's file with a mistake: it is told when it is asked for
+        return True
 
 
 def _module(name: str) -> ModuleType:
-    return importlib.import_module(f"isotherm.studies.{name}")
+    try:
+        return importlib.import_module(f"isotherm.studies.{name}")
+    except Exception as error:
+        raise ValueError(f"study {name} does not load: {type(error).__name__}: {error}") from error
 
 
 def load(name: str) -> Study:

@@ -19,7 +19,7 @@ WEIGHTS = (0.2, 1.0, 5.0, 25.0)
 # Adam: the size of these losses' gradients changes with τ and λ, and the size of its steps must not.
 base = {
     "method": "simclr",
-    "head": "simclr",
+    "head": "dystress",
     "head.width": 64,
     "optimizer": "adam",
     "lr": 0.002,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import yaml
 
 import isotherm
 from isotherm.report import Cell, Finding, Page, figures
@@ -23,8 +25,7 @@ from isotherm.studies.measuring import PERCENT, described
 from isotherm.studies.records import Record, Records
 from isotherm.studies.study import Comparison, PaperTable, Study, Verdict
 from isotherm.train import checkpoint
-from isotherm.train.config import configure, flat
-from isotherm.train.runs import as_yaml
+from isotherm.train.config import flat
 
 Judged = list[dict[str, Any]]
 FAIR = (
@@ -38,16 +39,26 @@ def judge(study: Study, records: Records) -> Judged:
     found = []
     for claim in study.claims:
         verdict: Verdict = claim.judge(records)
-        found.append(
-            {"claim": claim.claim, "paper": claim.paper, "held": bool(verdict.held), "evidence": dict(verdict.evidence)}
-        )
+        told = {"claim": claim.claim, "paper": claim.paper, "held": bool(verdict.held)}
+        found.append({**told, "evidence": _json(verdict.evidence)})
     return found
+
+
+def _json(value: Any) -> Any:
+    """What JSON can hold: a number that is none becomes null."""
+    if isinstance(value, Mapping):
+        return {str(k): _json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(v) for v in value]
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    return float(value) if math.isfinite(float(value)) else None
 
 
 def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any]) -> Judged:
     """Write claims.json, report.html, records.csv and the figures; `about`: scale, data, command, seconds."""
     judged = judge(study, records)
-    checkpoint.write_json(folder / "claims.json", json.loads(json.dumps(judged, default=float)))
+    checkpoint.write_json(folder / "claims.json", judged)
     checkpoint.write_text(folder / "records.csv", as_csv(records))
     charts = [(figure, list(figure.draw(records))) for figure in study.figures]
     draw_all(charts, folder / "figures")
@@ -104,7 +115,7 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         page.table(["measure", "what it is"], [[k, v] for k, v in described(study.measure).items()])
     with page.fold("Settings of every run"):
         page.text("Common to all:")
-        page.code(as_yaml(configure(dict(common(list(records))))))
+        page.code(yaml.safe_dump(common(list(records)), sort_keys=False, allow_unicode=True))
         page.table(["run", "key", "seed", "seconds", "differs in"], [row(r, common(list(records))) for r in records])
     page.write(folder / "report.html")
     checkpoint.write_text(folder / "report.md", markdown(study, records, judged, about))
@@ -156,13 +167,20 @@ def evidence(found: Mapping[str, Any]) -> str:
     shown = []
     for name, value in found.items():
         if name == "values":
-            points = ", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s else ''}" for x, m, s in value)
-            shown.append(points)
-        elif isinstance(value, float):
-            shown.append(f"{name} {value:.4g}")
+            shown.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
         else:
-            shown.append(f"{name} {value}")
-    return "; ".join(shown)
+            shown.append(f"{name} {_words(value)}")
+    return "; ".join(shown).replace("-", "−")
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    if value is None:
+        return "unknown"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
@@ -224,9 +242,14 @@ def results(study: Study, records: Records) -> tuple[list[str], list[list[Any]]]
 def draw_all(charts: Sequence[tuple[Any, Sequence[Drawing]]], folder: Path) -> None:
     """Every chart as a PNG."""
     folder.mkdir(parents=True, exist_ok=True)
+    used: set[str] = set()
     for figure, drawn in charts:
         for chart in drawn:
-            name = re.sub(r"[^a-z0-9]+", "-", f"{figure.paper.split(';')[0]} {chart.title}".lower()).strip("-")
+            text = f"{figure.paper.split(';')[0]} {chart.title}".lower().replace("⁺", "-plus").replace("⁻", "-minus")
+            name = re.sub(r"[^a-z0-9]+", "-", text).strip("-")
+            while name in used:
+                name += "-more"
+            used.add(name)
             figures.draw(chart, folder / f"{name}.png")
 
 
@@ -248,8 +271,7 @@ def common(records: Sequence[Record]) -> dict[str, Any]:
     if not records:
         return {}
     first = flat(records[0].config)
-    shared = {k: v for k, v in first.items() if all(flat(r.config).get(k) == v for r in records)}
-    return {k: v for k, v in shared.items() if not k.startswith("loss")}
+    return {k: v for k, v in first.items() if all(flat(r.config).get(k) == v for r in records)}
 
 
 def row(record: Record, shared: Mapping[str, Any]) -> list[Any]:

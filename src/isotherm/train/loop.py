@@ -196,7 +196,7 @@ class Run:
         began = time.monotonic()
         before = self.state.seconds
         self.state.method.train()
-        with self._listening(), self.progress, self._closing():
+        with self._listening(), self.progress, self.closing():
             for epoch in range(self.state.step // len(self.loader), self.config.epochs):
                 self._epoch(epoch, began, before)
             self.state.seconds = before + time.monotonic() - began
@@ -208,7 +208,8 @@ class Run:
         return result
 
     @contextmanager
-    def _closing(self) -> Iterator[None]:
+    def closing(self) -> Iterator[None]:
+        """Close the file of metrics at the end, whatever comes."""
         try:
             yield
         finally:
@@ -221,7 +222,7 @@ class Run:
         if tau is not None and state.method.loss is not None:
             state.method.loss.temperature = tau.at(epoch)
         for batch in self.loader.epoch(epoch, state.step - epoch * each):
-            value, alike = self._step(batch)
+            value, alike = self.advance(batch)
             state.seconds = before + time.monotonic() - began
             if value is not None:
                 state.loss_sum, state.loss_count = state.loss_sum + value, state.loss_count + 1
@@ -232,7 +233,7 @@ class Run:
                 self._end_of_epoch(epoch)
             self._maybe_save()
 
-    def _step(self, batch: Any) -> tuple[float | None, float]:
+    def advance(self, batch: Any) -> tuple[float | None, float]:
         """One step; its loss, or None if it was skipped, and how alike the embeddings are."""
         state, method = self.state, self.state.method
         if self.config.precision == "64-true":

@@ -1,0 +1,221 @@
+"""How claims of studies are judged and arms compared: each judge on records that must pass and that must fail."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from isotherm.studies import claims, comparing, plan, telling
+from isotherm.studies import study as studies
+from isotherm.studies.records import Record, Records
+from isotherm.studies.study import Comparison
+from isotherm.train.build import build
+
+NOWHERE = Path("nowhere")
+
+
+def record(arm, seed=0, varied=None, folder=NOWHERE, **measures):
+    return Record(arm, varied or {}, seed, f"{arm}{varied}{seed}", measures, 1.0, {"epochs": 2}, folder)
+
+
+def arm(name, values, over="x", seeds=(0, 1, 2), noise=0.001, **fixed):
+    """One arm along a setting, nearly alike in every seed."""
+    return [record(name, s, {over: x, **fixed}, m=v + noise * s) for s in seeds for x, v in values.items()]
+
+
+def test_alike_is_about_the_spread_of_means():
+    records = Records([record("a", m=0.8), record("b", m=0.82), record("c", m=0.85)])
+    assert claims.alike("m", [("a", {}), ("b", {})], 0.03)(records).held
+    assert not claims.alike("m", [("a", {}), ("c", {})], 0.03)(records).held
+    assert not claims.alike("m", [("a", {}), ("nobody", {})], 0.03)(records).held
+
+
+def test_narrower_compares_spreads_at_two_values():
+    records = Records([*arm("a", {1: 0.5, 3: 0.7}), *arm("b", {1: 0.9, 3: 0.75})])
+    assert claims.narrower("m", ["a", "b"], "x", than=1, at=3)(records).held
+    assert not claims.narrower("m", ["a", "b"], "x", than=3, at=1)(records).held
+    assert not claims.narrower("m", ["a", "nobody"], "x", than=1, at=3)(records).held
+
+
+def test_a_trend_everywhere_may_fail_at_few_values():
+    rising = {1: 0.1, 2: 0.2, 3: 0.3}
+    records = [*arm("a", rising, y=1), *arm("a", rising, y=2), *arm("a", rising, y=3), *arm("a", rising, y=4)]
+    falling = arm("a", {1: 0.3, 2: 0.2, 3: 0.1}, y=5)
+    judge = claims.trend_everywhere("m", "a", "x", "y", 1)
+    assert judge(Records([*records, *falling])).held  # four of five
+    assert not judge(Records([*records[:18], *falling])).held  # two of three
+    assert not claims.trend_everywhere("m", "a", "x", "y", -1)(Records(records)).held
+
+
+def test_the_best_moves_with_another_setting():
+    def peak(y, at):
+        return [record("a", 0, {"x": x, "y": y}, m=-abs(x - at)) for x in (1, 2, 3)]
+
+    falling = Records([*peak(1, 3), *peak(2, 2), *peak(3, 1)])
+    assert claims.best_moves("m", "a", "x", "y", -1)(falling).held
+    assert not claims.best_moves("m", "a", "x", "y", 1)(falling).held
+    same = claims.best_moves("m", "a", "x", "y", -1)(Records([*peak(1, 2), *peak(2, 2), *peak(3, 2)]))
+    assert not same.held
+
+
+def test_where_a_fall_is_over():
+    x, y = np.array([1.0, 2.0, 4.0, 8.0]), np.array([10.0, 5.0, 1.0, 0.0])
+    assert claims.reaches(x, y, 0.5) == 2.0
+    assert claims.reaches(x, y, 0.9) == pytest.approx(4.0)
+    assert claims.reaches(x, y, 0.7) == pytest.approx(3.0)  # half-way between 5 and 1
+    assert math.isnan(claims.reaches(x, np.array([1.0, 2.0, 3.0, 4.0]), 0.9))
+
+
+def test_saturation_early_and_late():
+    early, late = {1: 10.0, 2: 1.0, 6: 0.5, 8: 0.0}, {1: 10.0, 2: 9.0, 6: 8.0, 8: 0.0}
+    records = Records([*arm("e", early, noise=0), *arm("l", late, noise=0)])
+    assert claims.saturates("m", [("e", {})], "x", 0.9, 0.5)(records).held
+    assert not claims.saturates("m", [("e", {}), ("l", {})], "x", 0.9, 0.5)(records).held
+
+
+def test_later_with_a_larger_batch():
+    def batch(size, values):
+        return arm("a", values, batch=size, noise=0)
+
+    grows = [*batch(1, {1: 9, 2: 1, 4: 0}), *batch(2, {1: 9, 2: 4, 4: 0}), *batch(3, {1: 9, 2: 8, 4: 0})]
+    judge = claims.later("m", "a", "x", "batch", 0.9)
+    assert judge(Records(grows)).held
+    swapped = [record(r.arm, r.seed, {**r.varied, "batch": 4 - r.varied["batch"]}, **r.measures) for r in grows]
+    assert not judge(Records(swapped)).held
+
+
+def test_loses_and_keeps():
+    records = Records([*arm("down", {0: 0.9, 8: 0.4}), *arm("flat", {0: 0.9, 8: 0.88})])
+    assert claims.loses("m", [("down", {})], "x", 0.2)(records).held
+    assert not claims.loses("m", [("down", {}), ("flat", {})], "x", 0.2)(records).held
+    assert claims.keeps("m", [("flat", {})], "x", 0.05)(records).held
+    assert not claims.keeps("m", [("down", {})], "x", 0.05)(records).held
+    assert not claims.keeps("m", [("nobody", {})], "x", 0.05)(records).held
+
+
+def test_ahead_is_judged_on_differences_seed_by_seed():
+    paired = Records([record(n, s, m=v + 0.1 * s) for s in range(3) for n, v in (("a", 0.5), ("b", 0.49))])
+    assert claims.ahead("m", ("a", {}), [("b", {})])(paired).held  # seeds differ much, the difference is always 0.01
+    noisy = [record("a", s, m=v) for s, v in enumerate((0.5, 0.6, 0.4))] + [record("b", s, m=0.49) for s in range(3)]
+    assert not claims.ahead("m", ("a", {}), [("b", {})])(Records(noisy)).held
+    assert not claims.ahead("m", ("a", {}), [("b", {})])(Records([record("a", m=1.0), record("b", m=0.0)])).held
+
+
+def test_no_worse_and_ordered():
+    records = Records([*(record("a", s, m=0.9 + 0.001 * s) for s in (0, 1)), *(record("b", s, m=0.8) for s in (0, 1))])
+    assert claims.no_worse("m", ("b", {}), [("a", {})], 0.2)(records).held
+    assert not claims.no_worse("m", ("b", {}), [("a", {})], 0.05)(records).held
+    assert not claims.no_worse("m", ("b", {}), [("nobody", {})], 0.05)(records).held
+    assert claims.ordered("m", [("a", {}), ("b", {})])(records).held
+    assert not claims.ordered("m", [("b", {}), ("a", {})])(records).held
+    assert not claims.ordered("m", [("a", {}), ("nobody", {}), ("b", {})])(records).held
+
+
+def test_a_smaller_drop_is_judged_seed_by_seed():
+    def two(name, start, drop):
+        return [
+            record(name, s, {"x": x}, m=start - (drop + 0.0005 * s) * (x == "bad"))
+            for s in range(3)
+            for x in ("good", "bad")
+        ]
+
+    records = Records([*two("strong", 0.8, 0.02), *two("weak", 0.9, 0.2)])
+    assert claims.smaller_drop("m", "strong", ["weak"], "x", "good", "bad")(records).held
+    assert not claims.smaller_drop("m", "weak", ["strong"], "x", "good", "bad")(records).held
+    assert not claims.smaller_drop("m", "strong", ["nobody"], "x", "good", "bad")(records).held
+
+
+def test_faster_looks_at_the_whole_training(tmp_path):
+    def run(name, seed, values):
+        folder = tmp_path / f"{name}{seed}"
+        folder.mkdir()
+        lines = [{"epoch": i + 1, "loss_mean": 1.0, "h": v + 0.001 * seed} for i, v in enumerate(values)]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return record(name, seed, folder=folder)
+
+    records = Records(run(n, s, v) for s in (0, 1) for n, v in (("quick", (4, 5, 5)), ("slow", (1, 3, 5))))
+    assert claims.faster("h", ("quick", {}), [("slow", {})])(records).held
+    assert not claims.faster("h", ("slow", {}), [("quick", {})])(records).held
+    assert claims.on_the_way(records, "h", ("quick", {}))[0] == pytest.approx(14 / 3)
+
+
+def test_no_rank_where_nothing_changes():
+    assert claims.rank([1, 2, 3], [5, 5, 5]) == 0.0
+    assert claims.rank([1, 2, 3], [1, math.nan, 3]) == pytest.approx(1.0)
+
+
+def test_evidence_is_json_even_without_numbers():
+    study = studies.load("temperature")
+    judged = telling.judge(study, Records([record("simple", m=1.0)]))
+    assert not any(c["held"] for c in judged)
+    text = json.dumps(judged, allow_nan=False)
+    assert all(telling.evidence(c["evidence"]) for c in json.loads(text))
+
+
+# compared
+
+
+def test_paired_differences_are_those_of_a_paired_t_test():
+    a, b = (0.81, 0.84, 0.80), (0.80, 0.81, 0.79)
+    records = [record("a", s, m=v) for s, v in enumerate(a)] + [record("b", s, m=v) for s, v in enumerate(b)]
+    (found,) = comparing.differences(Records(records), Comparison("b", "m"))
+    expected = stats.ttest_rel(a, b).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert found.mean == pytest.approx(np.mean(a) - np.mean(b))
+    assert found.sure is (found.low > 0)
+
+
+def test_partners_share_what_is_varied_in_both():
+    records = Records(
+        [
+            record("a", 0, {"x": 1, "y": 7}, m=3.0),
+            record("b", 0, {"x": 2}, m=1.0),
+            record("b", 0, {"x": 1}, m=2.0),
+            record("b", 1, {"x": 1}, m=9.0),
+        ]
+    )
+    (found,) = comparing.differences(records, Comparison("b", "m"))
+    assert (found.mean, found.seeds) == (1.0, 1)
+    assert not found.sure
+    rows = telling.compared(records, Comparison("b", "m"))[1]
+    assert rows[0][4:] == ["one seed", "no telling"]
+
+
+@pytest.mark.parametrize(("name", "arms"), [("dystress", ("SimCLR", "DySTreSS")), ("cacr", ("CL", "AU-CL", "HN-CL"))])
+def test_rivals_of_a_seed_start_from_the_same_weights_and_pictures(name, arms):
+    points = studies.load(name).points("smoke")
+    built = [build(next(p.config for p in points if p.arm == a and p.seed == 0)) for a in arms]
+    first, *others = [{k: v for k, v in b.method.state_dict().items() if k.startswith("network.")} for b in built]
+    for other in others:
+        assert first.keys() == other.keys()
+        assert all((first[k] == other[k]).all() for k in first)
+    assert all((b.images.ids == built[0].images.ids).all() and b.recipe == built[0].recipe for b in built)
+
+
+def test_every_k_sees_as_many_views_in_as_many_steps():
+    points = studies.load("cacr").points("cpu")
+    headline = [p.config for p in points if p.arm in ("CL", "CMC (K = 4)", "CACR (K = 4)") and not p.seed]
+    assert {c.batch * c.views for c in headline} == {320}
+    assert {c.epochs * c.views for c in headline} == {60}
+
+
+# what it would cost
+
+
+def test_a_plan_counts_steps_and_views_and_times_them():
+    points = studies.load("generalized").points("smoke")
+    kinds = plan.kinds(points)
+    assert sum(k.runs for k in kinds) == len({p.config.key for p in points})
+    assert sum(k.steps for k in kinds) == sum(
+        p.config.epochs * (300 // p.config.batch) for p in {p.config.key: p for p in points}.values()
+    )
+    assert all(k.views == k.steps * 2 * 100 and k.step > 0 for k in kinds)
+    assert [plan.duration(s) for s in (30, 600, 36_000, 400_000)] == [
+        "30 seconds",
+        "10.0 minutes",
+        "10.0 hours",
+        "4.6 days",
+    ]
