@@ -1,0 +1,184 @@
+"""What studies measure of a run, each group computed in another way; and that what is damaged is done again."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import isotherm.studies
+from isotherm.evaluate.extract import features_of
+from isotherm.evaluate.linear import linear
+from isotherm.report import Page, figures
+from isotherm.report.charts import Picture
+from isotherm.studies import measuring, records, runner, telling
+from isotherm.studies import study as studies
+from isotherm.studies.measuring import GROUPS, Trained, carry_out, described, done
+from isotherm.train.build import pictures
+from isotherm.train.config import configure
+
+SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "watch": 0}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "r"
+    carry_out(configure({**SMALL, "randbit": 2, "imbalance": "linear"}), folder, tuple(GROUPS))
+    return folder
+
+
+def test_every_group_gives_what_it_names(run):
+    found = done(run, tuple(GROUPS))["measures"]
+    names = set(described()) - {"linear_digit"}  # nothing was pasted on these
+    assert names <= found.keys()
+    assert all(np.isfinite(found[name]) for name in names)
+
+
+def test_nearest_neighbours_are_those_of_a_plain_loop(run):
+    trained = Trained(run)
+    bank, queries = (torch.nn.functional.normalize(z, dim=1) for z in (trained.bank, trained.queries))
+    right = trained.run.images.labels[(queries @ bank.T).argmax(1)] == trained.test.labels
+    assert done(run)["measures"]["knn1"] == pytest.approx(float(right.float().mean()))
+
+
+def test_class_alignment_is_a_mean_over_pairs_of_one_class(run):
+    trained = Trained(run)
+    z = torch.nn.functional.normalize(trained.embeddings.double(), dim=1)
+    alike = (trained.sample.labels[:, None] == trained.sample.labels) & ~torch.eye(len(z), dtype=torch.bool)
+    distances = (z[:, None] - z[None]).square().sum(2)[alike]
+    assert done(run)["measures"]["class_alignment"] == pytest.approx(float(distances.mean()), abs=1e-5)
+
+
+def test_kinds_of_pairs_are_all_pairs():
+    labels = torch.tensor([0, 0, 1, 2])
+    z = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    found = measuring.similarities_by_kind(z, z, labels)
+    assert {name: len(s) for name, s in found.items()} == {"true positive": 4, "false negative": 2, "true negative": 10}
+    np.testing.assert_allclose(found["true positive"], 1)
+    a, b = z[0] / z[0].norm(), z[1] / z[1].norm()
+    np.testing.assert_allclose(found["false negative"], float(a @ b), atol=1e-6)
+
+
+def test_pairs_before_training_are_those_of_the_first_weights(run):
+    found = done(run)["measures"]
+    width = measuring.EDGES[1] - measuring.EDGES[0]
+    for when in ("before", "after"):
+        for counts in found[f"pairs_{when}"].values():
+            assert sum(counts) * width == pytest.approx(1)
+    assert found["pairs_before"] != found["pairs_after"]
+
+
+def test_the_probe_of_the_whole_set_is_taught_on_balanced_pictures(run):
+    learnt = pictures(configure({**SMALL, "randbit": 2, "imbalance": "linear"}), "train").counts()
+    assert max(learnt) > 4 * min(learnt)
+    trained = Trained(run)
+    even = pictures(configure({**SMALL, "randbit": 2}), "train")
+    bank = features_of(trained.run.network.encoder, even, trained.run.recipe)
+    expected = linear(bank, even.labels, trained.queries, trained.test.labels, seed=0).accuracy
+    assert done(run)["measures"]["linear_whole"] == expected
+
+
+def test_one_class_is_measured_without_probes(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {f"{split}_images": rng.integers(0, 255, (60, 8, 8), dtype=np.uint8) for split in ("train", "test")}
+    arrays |= {f"{split}_labels": np.zeros(60, int) for split in ("train", "test")}
+    np.savez(tmp_path / "one.npz", **arrays)
+    config = configure({**SMALL, "images": None, "data": f"arrays:{tmp_path}/one.npz"})
+    found = carry_out(config, tmp_path / "r")["measures"]
+    assert "linear" not in found
+    assert "uniformity" in found
+
+
+@pytest.mark.parametrize("name", ["measured.json", "embedding.npz"])
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_what_is_damaged_counts_as_not_done(run, tmp_path, name, damage):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    assert done(copy) is not None
+    if damage == "gone":
+        (copy / name).unlink()
+        assert done(copy) is None
+    elif name == "measured.json":
+        for text in ("", '{"measures": {', "[]", "{}"):
+            (copy / name).write_text(text)
+            assert done(copy) is None
+
+
+def test_a_damaged_checkpoint_is_thrown_away_and_the_run_made_again(tmp_path):
+    config = configure(SMALL)
+    first = carry_out(config, tmp_path / "r")
+    for name in ("checkpoint.pt", "result.json"):
+        path = tmp_path / "r" / name
+        path.write_bytes(path.read_bytes()[:100])
+    (tmp_path / "r/measured.json").unlink()
+    assert carry_out(config, tmp_path / "r")["measures"] == first["measures"]
+
+
+def test_a_further_group_is_measured_without_training_again(tmp_path):
+    config = configure(SMALL)
+    carry_out(config, tmp_path / "r", ("geometry",))
+    before = (tmp_path / "r/checkpoint.pt").stat().st_mtime_ns
+    assert done(tmp_path / "r", ("geometry", "nearest")) is None
+    assert "knn1" in carry_out(config, tmp_path / "r", ("geometry", "nearest"))["measures"]
+    assert (tmp_path / "r/checkpoint.pt").stat().st_mtime_ns == before
+
+
+# data that probes
+
+
+def test_k_bit_pictures_are_a_set_with_options():
+    images = pictures(configure({"data": "k-bit", "data_options.bits": 3, "data_options.size": 4}), "train")
+    assert tuple(images.pixels.shape) == (4096, 3, 4, 4)
+    assert sorted(images.labels.unique().tolist()) == list(range(8))
+
+
+def test_digits_are_limited_where_they_are_learnt_from_only():
+    config = configure({"data": "digits", "digits": 3})
+    assert len(pictures(config, "train").more_labels["digit_picture"].unique()) == 3
+    assert len(pictures(config, "test").more_labels["digit_picture"].unique()) > 100
+
+
+# telling
+
+
+def test_a_picture_goes_into_the_page_and_beside_it(tmp_path):
+    png = b"\x89PNG\r\n\x1a\nnot really"
+    page = Page("x")
+    page.figure(Picture("A <title>", png, 'what "it" shows'))
+    html = page.html()
+    assert "data:image/png;base64," in html
+    assert "A &lt;title&gt;" in html
+    assert 'alt="what &quot;it&quot; shows"' in html
+    assert figures.draw(Picture("t", png, ""), tmp_path / "p.png").read_bytes() == png
+
+
+def test_damaged_files_of_a_study_are_named(tmp_path):
+    about = {"study": "temperature", "scale": "smoke", "data": "digits", "command": "x"}
+    runner.begin(tmp_path / "s", about)
+    for text in ("", "[]", "{}", '{"study": 1'):
+        (tmp_path / "s/study.json").write_text(text)
+        with pytest.raises(ValueError, match=r"study.json is damaged; delete it"):
+            runner.about(tmp_path / "s")
+    for text in ("", '{"arm": ', '{"arm": 1}\n'):
+        (tmp_path / "s/records.jsonl").write_text(text)
+        with pytest.raises(ValueError, match=r"records.jsonl is damaged or empty"):
+            records.read(tmp_path / "s")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="is a file"):
+        runner.begin(tmp_path / "file", about)
+
+
+def test_a_study_file_with_a_mistake_troubles_only_itself(monkeypatch, tmp_path):
+    (tmp_path / "broken_one.py").write_text("import nothing_of_this_name\n")
+    monkeypatch.setattr(isotherm.studies, "__path__", [*isotherm.studies.__path__, str(tmp_path)])
+    assert "temperature" in studies.names()
+    assert studies.load("temperature").claims
+    with pytest.raises(ValueError, match="study broken_one does not load: ModuleNotFoundError"):
+        studies.load("broken-one")
+
+
+def test_the_evidence_of_every_claim_can_be_told():
+    found = {"a": 1.0, "b": None, "c": {"x": -0.5}, "d": [1, 2.5], "values": [[0.1, 0.5, 0.0]]}
+    assert telling.evidence(found) == "a 1; b unknown; c x −0.5; d 1, 2.5; 0.1: 0.5"
+    assert json.dumps(telling._json({"a": float("nan"), "b": (np.float64(1),)})) == '{"a": null, "b": [1.0]}'
