@@ -19,8 +19,8 @@ CIFAR = {
     "encoder.stride": 2,
 }
 MNIST = {
-    "images": 6000,
-    "epochs": 6,
+    "images": 3000,
+    "epochs": 8,
     "batch": 128,
     "encoder": "convnet",
     "encoder.widths": [16, 32, 64],
