@@ -125,11 +125,11 @@ def _strip(shown: Sequence[tuple[str, Tensor]]) -> bytes:
     """Small pictures in rows of seven, each with its words below, as PNG."""
     across = 7
     rows = -(-len(shown) // across)
-    figure = Figure(figsize=(1.1 * across, 1.5 * rows), layout="constrained")
+    figure = Figure(figsize=(1.1 * across, 1.65 * rows), layout="constrained")
     for i, (words, picture) in enumerate(shown):
         axes = figure.add_subplot(rows, across, i + 1)
         axes.imshow(picture.permute(1, 2, 0)[..., :3].squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1)
-        axes.set_title(words, y=-0.05, va="top", fontsize=8)
+        axes.set_title(words, y=-0.12, va="top", fontsize=8)
         axes.set_axis_off()
     made = io.BytesIO()
     figure.savefig(made, format="png", dpi=110)
