@@ -147,7 +147,7 @@ def profiles(ranges: Sequence[tuple[float, float]], shifts: Sequence[tuple[float
 
 
 def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return text if text[1:2].isupper() else text[:1].upper() + text[1:]  # kNN stays kNN
 
 
 def separation(records: Records, arms: Sequence[str], over: str, x: str) -> list[Chart]:

@@ -170,7 +170,7 @@ def evidence(found: Mapping[str, Any]) -> str:
             shown.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
         else:
             shown.append(f"{name} {_words(value)}")
-    return "; ".join(shown).replace("-", "−")
+    return re.sub(r"(?<!\w)-(?=[\d.])", "−", "; ".join(shown))
 
 
 def _words(value: Any) -> str:
