@@ -20,6 +20,7 @@ from isotherm.studies import study as studies
 from isotherm.studies.measuring import done
 from isotherm.studies.records import Record, Records, read
 from isotherm.studies.study import Arm, Claim, Scale
+from isotherm.train import runs
 from isotherm.train.config import Place
 from isotherm.train.loop import Run, fabric_for
 
@@ -227,7 +228,7 @@ def test_what_is_done_is_not_done_again_and_the_report_is_written_anew(smoke, ca
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in studies.names() if n != "temperature"])
 def test_every_other_study_runs_at_smoke_scale(name, tmp_path):
-    assert main(["study", name, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]) == 0
+    assert main(["study", name, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "2"]) == 0
     judged = json.loads((tmp_path / "s/claims.json").read_text())
     if name == "entropy":
         assert all(c["held"] for c in judged)
@@ -287,3 +288,41 @@ def test_ray_carries_out_a_study(tmp_path):
     assert run.stdout.strip().endswith("2"), run.stderr
     assert all(done(tmp_path / "runs" / p.config.key) for p in study.points("smoke"))
     shutil.rmtree(tmp_path / "runs")
+
+
+def test_a_second_runner_in_one_folder_is_refused(tmp_path):
+    study = studies.made("mine", module())
+    with runs.alone(tmp_path), pytest.raises(ValueError, match="another process is at work in"):
+        runner.run_points(study.points("smoke"), tmp_path, workers=1)
+
+
+@pytest.mark.slow
+def test_the_report_tells_what_there_is_when_a_run_fails(tmp_path, capsys, monkeypatch):
+    diverging = module(arms=(Arm("a", {"loss": "NTXentLoss"}, {"lr": (0.1, 1e30)}),))
+    monkeypatch.setattr(studies, "load", lambda name: studies.made(name, diverging))
+    assert main(["study", "mine", "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]) == 1
+    assert "1 of 2 runs failed; the first, a, lr 1e+30, seed 0" in capsys.readouterr().err
+    assert len(read(tmp_path / "s")) == 1
+    assert (tmp_path / "s/report.html").exists()
+
+
+def test_workers_and_a_cluster_exclude_each_other(capsys):
+    assert main(["study", "entropy", "--scale", "smoke", "--ray", "local", "--workers", "2"]) == 2
+    assert "Give one of them" in capsys.readouterr().err
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path):
+    pytest.importorskip("ray", reason="extra 'ray' is not installed")
+    study = studies.made("mine", module())
+    with pytest.raises(ValueError, match=r"no Ray cluster at '127\.0\.0\.1:1'"):
+        runner.run_points(study.points("smoke"), tmp_path, ray="127.0.0.1:1")
+
+
+@pytest.mark.slow
+def test_a_second_call_keeps_the_seeds_of_the_first(tmp_path, monkeypatch):
+    one = module(arms=(Arm("a", {"loss": "NTXentLoss"}),))
+    monkeypatch.setattr(studies, "load", lambda name: studies.made(name, one))
+    words = ["study", "mine", "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]
+    assert main([*words, "--seeds", "2"]) == 0
+    assert main(words) == 0
+    assert len(read(tmp_path / "s")) == 2

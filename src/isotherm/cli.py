@@ -418,6 +418,8 @@ def _study(arguments: argparse.Namespace) -> int:
     from isotherm.studies.showing import showing
 
     with _mistakes():
+        if arguments.ray and arguments.workers:
+            raise ValueError("--workers counts local processes; with --ray the cluster decides. Give one of them.")
         study = studies.load(arguments.name)
         points = study.points(arguments.scale, arguments.data, arguments.seeds)
         data = points[0].config.data

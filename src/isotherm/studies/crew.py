@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from isotherm.studies.board import Board
-from isotherm.studies.measuring import carry_out
+from isotherm.studies.measuring import FAILURE, carry_out
 from isotherm.studies.study import Point
 
 RETRIES = 3
@@ -39,7 +39,7 @@ def work(pipe: Connection, threads: int) -> None:
         try:
             pipe.send(("done", carry_out(config, folder, groups)))
         except (ValueError, TypeError, OSError, RuntimeError) as error:
-            (folder / "failure.txt").write_text(traceback.format_exc())
+            (folder / FAILURE).write_text(traceback.format_exc())
             pipe.send(("failed", f"{type(error).__name__}: {str(error).splitlines()[0]}"))
 
 

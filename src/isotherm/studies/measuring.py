@@ -27,6 +27,7 @@ from isotherm.train.loop import train
 from isotherm.train.watch import geometry, labelled, neighbours, some, two_views
 
 MEASURED = "measured.json"
+FAILURE = "failure.txt"
 EMBEDDING = "embedding.npz"
 SAMPLE = 2000
 """Test pictures whose geometry is measured."""
@@ -298,7 +299,8 @@ def carry_out(
         "versions": result["versions"],
     }
     checkpoint.write_json(folder / MEASURED, found)
-    (folder / runs.BEST).unlink(missing_ok=True)
+    for name in (runs.BEST, FAILURE):
+        (folder / name).unlink(missing_ok=True)
     return found
 
 

@@ -16,7 +16,7 @@ from isotherm.studies.board import Board
 from isotherm.studies.measuring import done
 from isotherm.studies.records import Record, Records
 from isotherm.studies.study import Point
-from isotherm.train import checkpoint
+from isotherm.train import checkpoint, runs
 
 ABOUT = "study.json"
 
@@ -84,8 +84,9 @@ def run_points(
             if ray is not None
             else crew.carry_out_all(todo, folder, workers, board)
         )
-        for _ in steps:
-            show(board)
+        with runs.alone(folder):
+            for _ in steps:
+                show(board)
     show(board)
     records = Records(
         _record(p, board.finished[p.config.key], folder) for p in points if p.config.key in board.finished
