@@ -157,15 +157,16 @@ def alike(measure: str, points: Sequence[Place], within: float) -> Judge:
     return judge
 
 
-def narrower(measure: str, arms: Sequence[str], over: str, than: Any, at: Any) -> Judge:
-    """The arms differ less at one value of what is varied than at another."""
+def narrower(measure: str, arms: Sequence[str], over: str, than: Any, at: Any, most: float = 0.75) -> Judge:
+    """The arms' means spread over at most this part, at one value of what is varied, of their spread at another."""
 
     def judge(records: Records) -> Verdict:
         spreads = {}
         for value in (than, at):
             means = [records.mean(arm, measure, {over: value})[0] for arm in arms]
             spreads[value] = max(means) - min(means) if not any(map(math.isnan, means)) else math.nan
-        return Verdict(spreads[at] < spreads[than], {f"spread at {v}": round(s, 4) for v, s in spreads.items()})
+        shown = {f"spread at {v}": round(s, 4) for v, s in spreads.items()}
+        return Verdict(spreads[at] <= most * spreads[than], {**shown, "most of it": most})
 
     return judge
 
