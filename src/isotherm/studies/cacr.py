@@ -1,7 +1,7 @@
 """Does weighting positives and negatives among themselves learn better features? (CACR, Zheng et al., arXiv:2105.03746)
 
     isotherm study cacr                             digits, about five minutes on two cores
-    isotherm study cacr --data cifar10              5,000 pictures, about three quarters of an hour
+    isotherm study cacr --data cifar10              5,000 pictures
 
 CL, AU-CL, HN-CL, CACR (K = 1), CMC and CACR (K = 4) on regular, linear and exponential class sizes; CACR without its
 weights, with their signs reversed, over t⁺, t⁻, K and batch size, and with an RBF cost. Every run sees as many views in

@@ -1,7 +1,7 @@
 """Do all instances of the generalized contrastive loss learn equally good features? (Chen & Li 2021, arXiv:2011.02803)
 
     isotherm study generalized                      digits, about two minutes on two cores
-    isotherm study generalized --data cifar10       5,000 pictures, about a quarter of an hour
+    isotherm study generalized --data cifar10       5,000 pictures
 
 NT-Xent, its decoupled form and the sliced Wasserstein distance to three priors, over epochs, batch sizes and depths of
 the projector. Each loss has the weights and temperature that the paper found best for it. Expected: with a non-linear

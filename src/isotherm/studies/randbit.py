@@ -1,7 +1,7 @@
 """Do a few easy bits suppress what a picture shows? (Chen & Li 2021, arXiv:2011.02803, §3)
 
-    isotherm study randbit                          digits, about four minutes on two cores
-    isotherm study randbit --data mnist             3,000 pictures, about ten minutes
+    isotherm study randbit                          digits, about eight minutes on two cores
+    isotherm study randbit --data mnist             3,000 pictures, about a quarter of an hour
 
 Every view of a picture carries the same random bits as further channels. NT-Xent at three temperatures, MoCo, decoupled
 NT-Xent and the sliced Wasserstein distance learn from that, beside a VAE and labels. Expected: a few bits take the
