@@ -33,11 +33,22 @@ def test_alike_is_about_the_spread_of_means():
     assert not claims.alike("m", [("a", {}), ("nobody", {})], 0.03)(records).held
 
 
-def test_narrower_compares_spreads_at_two_values():
+def test_narrower_compares_spreads_within_seeds_that_all_have():
     records = Records([*arm("a", {1: 0.5, 3: 0.7}), *arm("b", {1: 0.9, 3: 0.75})])
-    assert claims.narrower("m", ["a", "b"], "x", than=1, at=3)(records).held
-    assert not claims.narrower("m", ["a", "b"], "x", than=3, at=1)(records).held
-    assert not claims.narrower("m", ["a", "nobody"], "x", than=1, at=3)(records).held
+    assert claims.narrower("m", ["a", "b"], "x")(records).held
+    assert not claims.narrower("m", ["a", "b"], "x", most=0.1)(records).held
+    assert not claims.narrower("m", ["a", "nobody"], "x")(records).held
+    wider = Records([*arm("a", {1: 0.7, 3: 0.5}), *arm("b", {1: 0.75, 3: 0.9})])
+    assert not claims.narrower("m", ["a", "b"], "x")(wider).held
+    once = [record("a", 0, {"x": 1}, m=0.5), record("b", 0, {"x": 1}, m=0.6)]  # seeds 1 and 2 are at x = 3 only
+    later = [
+        record(n, s, {"x": 3}, m=v)
+        for n, v3 in (("a", (0.5, 0.6, 0.6)), ("b", (0.6, 0.5, 0.5)))
+        for s, v in enumerate(v3)
+    ]
+    verdict = claims.narrower("m", ["a", "b"], "x")(Records([*once, *later]))
+    assert verdict.evidence["seeds"] == 1
+    assert not verdict.held  # the means would coincide: 0.567 and 0.533
 
 
 def test_a_trend_everywhere_may_fail_at_few_values():
@@ -179,6 +190,9 @@ def test_partners_share_what_is_varied_in_both():
     )
     (found,) = comparing.differences(records, Comparison("b", "m"))
     assert (found.mean, found.seeds) == (1.0, 1)
+    plain = Record("c", {}, 0, "c", {"m": 5.0}, 1.0, {"x": 2}, NOWHERE)  # x is not varied in it, but has a value
+    (other,) = comparing.differences(Records([*records, plain]), Comparison("b", "m", ["c"]))
+    assert other.mean == 4.0
     assert not found.sure
     rows = telling.compared(records, Comparison("b", "m"))[1]
     assert rows[0][4:] == ["one seed", "no telling"]

@@ -14,7 +14,7 @@ from isotherm.studies.records import Floats, Records
 from isotherm.studies.study import Verdict
 
 STRONG = 0.8
-"""The rank correlation a trend needs, over the means and, where there are enough points, in every seed's own."""
+"""The rank correlation that a trend needs over the means; each seed's own must have its sign."""
 SURE = 2.0
 """Standard errors that a difference needs to count."""
 TAU = "loss.temperature"
@@ -50,7 +50,7 @@ def rank(x: Any, y: Any) -> float:
     x, y = np.asarray(x, float)[known], np.asarray(y, float)[known]
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
-    return float(spearmanr(x, y).statistic)
+    return round(float(spearmanr(x, y).statistic), 3)
 
 
 def inverted_u(measure: str, arm: str, over: str = TAU) -> Judge:
@@ -157,16 +157,27 @@ def alike(measure: str, points: Sequence[Place], within: float) -> Judge:
     return judge
 
 
-def narrower(measure: str, arms: Sequence[str], over: str, than: Any, at: Any, most: float = 0.75) -> Judge:
-    """The arms' means spread over at most this part, at one value of what is varied, of their spread at another."""
+def narrower(
+    measure: str, arms: Sequence[str], over: str, most: float = 0.75, fixed: Mapping[str, Any] | None = None
+) -> Judge:
+    """From the first to the last value of `over` the spread of the arms shrinks to at most this part.
+
+    The spread is taken within each seed that all of them have at both values: means of more seeds lie closer anyway.
+    """
 
     def judge(records: Records) -> Verdict:
-        spreads = {}
-        for value in (than, at):
-            means = [records.mean(arm, measure, {over: value})[0] for arm in arms]
-            spreads[value] = max(means) - min(means) if not any(map(math.isnan, means)) else math.nan
+        chosen = records.where(**dict(fixed or {}))
+        values = sorted({r.varied[over] for r in chosen if r.arm in arms and over in r.varied})
+        if len(values) < 2:
+            return Verdict(False, {"why": f"fewer than two values of {over}"})
+        points = {v: [chosen.by_seed(arm, measure, {over: v}) for arm in arms] for v in (values[0], values[-1])}
+        seeds = set.intersection(*(set(found) for each in points.values() for found in each))
+        if not seeds:
+            return Verdict(False, {"why": "no seed has all of them"})
+        spreads = {v: float(np.mean([np.ptp([f[s] for f in each]) for s in seeds])) for v, each in points.items()}
         shown = {f"spread at {v}": round(s, 4) for v, s in spreads.items()}
-        return Verdict(spreads[at] <= most * spreads[than], {**shown, "most of it": most})
+        held = spreads[values[-1]] <= most * spreads[values[0]]
+        return Verdict(held, {**shown, "most of it": most, "seeds": len(seeds)})
 
     return judge
 
@@ -230,7 +241,8 @@ def later(measure: str, arm: str, over: str, along: str, share: float, fixed: Ma
         for value in sorted({r.varied[along] for r in mine}):
             x, means = _line(records, (arm, {**wanted, along: value}), over, measure)
             at[value] = round(reaches(x, means, share), 3)
-        rho = rank(list(at), list(at.values())) if len(at) >= 3 else math.nan
+        whole = len(at) >= 3 and all(map(math.isfinite, at.values()))
+        rho = rank(list(at), list(at.values())) if whole else math.nan
         return Verdict(rho >= STRONG, {f"{share:.0%} reached at": at, "rho": round(rho, 3), "least": STRONG})
 
     return judge
@@ -246,7 +258,7 @@ def reaches(x: Floats, y: Floats, share: float) -> float:
 
 
 def loses(measure: str, points: Sequence[Place], over: str, least: float) -> Judge:
-    """Every one of these falls by at least `least`, and surely, from the first to the last value of `over`."""
+    """Every one of these falls by at least `least` from the first to the last value of `over`; with seeds, surely."""
 
     def judge(records: Records) -> Verdict:
         shown, held = {}, bool(points)
@@ -284,14 +296,12 @@ def ahead(measure: str, place: Place, rivals: Sequence[Place]) -> Judge:
 
 
 def no_worse(measure: str, place: Place, rivals: Sequence[Place], within: float) -> Judge:
-    """A point is at most `within` below the best of its rivals."""
+    """A point is at most `within` below each of its rivals, over the seeds that both have."""
 
     def judge(records: Records) -> Verdict:
-        mine = records.mean(place[0], measure, place[1])[0]
-        theirs = {_name(r): round(records.mean(r[0], measure, r[1])[0], 4) for r in rivals}
-        known = not math.isnan(mine) and not any(map(math.isnan, theirs.values()))
-        held = known and mine >= max(theirs.values()) - within
-        return Verdict(held, {_name(place): round(mine, 4), **theirs, "within": within})
+        ahead_of = {_name(r): round(_paired(records, measure, place, r)[0], 4) for r in rivals}
+        held = bool(rivals) and all(d >= -within for d in ahead_of.values())
+        return Verdict(held, {f"{_name(place)} less": ahead_of, "within": within})
 
     return judge
 

@@ -10,6 +10,7 @@ from scipy.stats import t as student
 
 from isotherm.studies.records import Record, Records
 from isotherm.studies.study import Comparison
+from isotherm.train.config import flat
 
 CONFIDENCE = 0.95
 
@@ -56,9 +57,9 @@ def interval(values: list[float]) -> tuple[float, float, float]:
 
 
 def _partner(records: Records, record: Record, against: str) -> Record | None:
+    settings = {**flat(record.config), **record.varied}
     for other in records:
-        if other.arm == against and other.seed == record.seed:
-            shared = set(other.varied) & set(record.varied)
-            if set(other.varied) <= set(record.varied) and all(other.varied[k] == record.varied[k] for k in shared):
-                return other
+        alike = all(settings.get(k) == v for k, v in other.varied.items())
+        if other.arm == against and other.seed == record.seed and alike:
+            return other
     return None

@@ -19,7 +19,7 @@ from isotherm.train.loop import Run, fabric_for, keep_freed_memory
 
 STEPS = 3
 """Timed steps of each kind, after one that is not; the fastest counts."""
-FREE = ("seed", "epochs", "lr", "milestones", "imbalance", "ratio", "randbit", "digits", "watch", "watch_images")
+FREE = ("seed", "epochs", "lr", "milestones", "randbit", "digits", "watch", "watch_images")
 """Settings that hardly change what a step costs."""
 
 
@@ -110,6 +110,6 @@ def duration(seconds: float) -> str:
 def _key(config: Config) -> str:
     """The same for runs whose steps cost the same: a loss by its name, whatever its temperature."""
     plain = {k: v for k, v in config.as_dict().items() if k not in FREE}
-    plain["loss"] = plain["loss"].get("name")
+    plain["loss"] = {k: v for k, v in plain["loss"].items() if isinstance(v, str)}
     plain["data_options"] = {k: v for k, v in plain["data_options"].items() if k != "bits"}
     return json.dumps(plain, sort_keys=True)

@@ -81,6 +81,7 @@ scales = {
             "epochs": 400,
             "batch": 128,
         },
+        seeds=3,
     ),
 }
 claims = (

@@ -118,7 +118,7 @@ class PaperTable:
 class Comparison:
     """A measure by which arms are compared with one of them, seed by seed.
 
-    An arm's run is paired with the reference's run of the same seed, where both share what was varied in both.
+    An arm's run is paired with the reference's run of the same seed whose varied settings are also its own.
     """
 
     against: str

@@ -29,8 +29,9 @@ from isotherm.train.config import flat
 
 Judged = list[dict[str, Any]]
 FAIR = (
-    "Runs of one seed have the same pictures in the same order, the same views, the same first weights and the same "
-    "number of steps; differences are taken seed by seed. The interval is Student's, which with few seeds is wide."
+    "Runs of one seed have the same pictures and first weights and, where batch and epochs are the same, the same "
+    "order, views and number of steps; differences are taken seed by seed. The interval is Student's: wide with few "
+    "seeds."
 )
 
 
@@ -64,7 +65,7 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
     draw_all(charts, folder / "figures")
     page = Page(
         study.question,
-        lead=f"Study {study.name}, scale {about['scale']}, {about['data']}: {len(records)} runs. "
+        lead=f"Study {study.name}, scale {about['scale']}, {about['data']}: {len(distinct(records))} runs. "
         f"{sum(c['held'] for c in judged)} of {len(judged)} claims held.",
         kicker="Isotherm study",
         footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
@@ -105,9 +106,9 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
     page.code(f"{about['command']}\nisotherm report {folder}")
     page.facts(
         [
-            ("runs", len(records)),
+            ("runs", len(distinct(records))),
             ("seeds", len({r.seed for r in records})),
-            ("seconds of training", round(sum(r.seconds for r in records)), "over all runs"),
+            ("seconds of training", round(sum(r.seconds for r in distinct(records))), "over all runs"),
             ("this machine", f"Python {platform.python_version()}", ", ".join(versions())),
         ]
     )
@@ -126,8 +127,9 @@ def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str,
     """The claims and the results as text, for a repository."""
     heads, rows = results(study, records)
     lines = [f"# {study.question}", "", f"`{about['command']}`", ""]
+    runs = distinct(records)
     lines += [
-        f"{len(records)} runs, {sum(r.seconds for r in records) / 60:.0f} minutes of training in all, on "
+        f"{len(runs)} runs, {sum(r.seconds for r in runs) / 60:.0f} minutes of training in all, on "
         f"{about['data']}, scale {about['scale']}. {study.paper['differs']}",
         "",
         "| claim | paper | | evidence |",
@@ -145,6 +147,11 @@ def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str,
         lines += ["", f"{name}, ours first, then as published:", ""]
         lines += rows_of(table.heads, [*ours(records, table, str(about["data"])), *table.rows])
     return "\n".join(lines) + "\n"
+
+
+def distinct(records: Records) -> list[Record]:
+    """Each run once, though it may stand in two tables."""
+    return list({r.key: r for r in records}.values())
 
 
 def rows_of(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
