@@ -1,6 +1,6 @@
 """Does an easy digit suppress the object behind it? (Chen & Li 2021, arXiv:2011.02803, §3)
 
-    isotherm study digits-on-images                 5,000 CIFAR-10 pictures, about a quarter of an hour on two cores
+    isotherm study digits-on-images                 5,000 CIFAR-10 pictures, about ten minutes on two cores
 
 One of n handwritten digits is pasted nine times on every picture, before its views are drawn; when judging, all digits
 are there. NT-Xent at two temperatures, other batches and projectors, and labels. Expected: with more unique digits the
