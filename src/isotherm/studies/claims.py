@@ -186,12 +186,7 @@ def trend_everywhere(measure: str, arm: str, over: str, fixed: str, direction: i
     """At most values of `fixed` it rises (1) or falls (−1) along `over`: Spearman's ρ of at least `STRONG`."""
 
     def judge(records: Records) -> Verdict:
-        values = sorted({r.varied[fixed] for r in records if r.arm == arm and fixed in r.varied})
-        rhos = {}
-        for value in values:
-            x, means, _ = Records(r for r in records if r.varied.get(fixed) == value).along(arm, over, measure)
-            if len(x) >= 3:
-                rhos[value] = round(rank(x, means), 3)
+        rhos = {value: rank(x, means) for value, x, means in _lines(records, arm, over, fixed, measure)}
         share = float(np.mean([direction * r >= STRONG for r in rhos.values()])) if rhos else 0.0
         shown = {f"ρ at {v}": r for v, r in rhos.items()}
         return Verdict(share >= part, {**shown, "part that does": round(share, 3), "least": part})
@@ -203,12 +198,7 @@ def best_moves(measure: str, arm: str, over: str, along: str, direction: int) ->
     """The best value of `over` rises (1) or falls (−1) with `along`: Spearman's ρ of at least `STRONG`."""
 
     def judge(records: Records) -> Verdict:
-        values = sorted({r.varied[along] for r in records if r.arm == arm and along in r.varied})
-        best = {}
-        for value in values:
-            x, means, _ = Records(r for r in records if r.varied.get(along) == value).along(arm, over, measure)
-            if len(x) >= 3:
-                best[value] = float(x[int(np.argmax(means))])
+        best = {v: float(x[int(np.argmax(means))]) for v, x, means in _lines(records, arm, over, along, measure)}
         moves = len(best) >= 3 and len(set(best.values())) > 1
         rho = rank(list(best), list(best.values())) if moves else math.nan
         return Verdict(direction * rho >= STRONG, {"best at": best, "rho": round(rho, 3), "least": STRONG})
@@ -365,6 +355,13 @@ def on_the_way(records: Records, measure: str, place: Place) -> dict[int, float]
             if values:
                 found[r.seed] = float(np.mean(values))
     return found
+
+
+def _lines(records: Records, arm: str, over: str, by: str, measure: str) -> list[tuple[Any, Floats, Floats]]:
+    """For each value of `by` the line along `over`, where it has three points."""
+    values = sorted({r.varied[by] for r in records if r.arm == arm and by in r.varied})
+    found = [(value, *_line(records, (arm, {by: value}), over, measure)) for value in values]
+    return [line for line in found if len(line[1]) >= 3]
 
 
 def _line(records: Records, place: Place, over: str, measure: str) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ digit is recognised better and the object worse, whatever the batch or projector
 
 from isotherm.studies import claims as judge
 from isotherm.studies import drawing as draw
-from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
 from isotherm.studies.study import Arm, Claim, Figure, Scale
 
 DIGITS = "digits"
@@ -17,7 +17,7 @@ COUNTS = (1, 4, 16, 64, 256, 1024)
 LOW, HIGH, LABELS = "NT-Xent, τ = 0.1", "NT-Xent, τ = 0.5", "labels"
 BATCH, DEPTH = "by batch", "by depth of the projector"
 
-base = {"data": "cifar10", "optimizer": "adam", "lr": 0.002, "weight_decay": 1e-6, "watch": 0}
+base = {"data": "cifar10", **ADAM, "watch": 0}
 measure = ("probes", "competing", "objective")
 _LOSS = {"method": "simclr", "loss": "NTXentLoss", "loss.temperature": 0.1}
 arms = (
@@ -46,11 +46,7 @@ scales = {
             "recipe": "simclr",
             "encoder": "resnet50",
             "head": "simclr",
-            "optimizer": "lars",
-            "lr": 0.075,
-            "lr_scaling": "sqrt",
-            "decay_all": False,
-            "warmup": 10.0,
+            **LARS,
             "epochs": 100,
             "batch": 1024,
         },

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from isotherm.studies import claims as judge
 from isotherm.studies import drawing as draw
-from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
 from isotherm.studies.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
 
 NTXENT, DECOUPLED = "NT-Xent", "decoupled NT-Xent"
@@ -32,9 +32,7 @@ base = {
     "method": "simclr",
     "head": "dystress",
     "head.width": 64,
-    "optimizer": "adam",
-    "lr": 0.002,
-    "weight_decay": 1e-6,
+    **ADAM,
     "watch": 0,
 }
 measure = ("probes", "geometry")
@@ -62,11 +60,7 @@ scales = {
             "data": "cifar10",
             "recipe": "simclr-cifar",
             "encoder": "resnet50",
-            "optimizer": "lars",
-            "lr": 0.075,
-            "lr_scaling": "sqrt",
-            "decay_all": False,
-            "warmup": 10.0,
+            **LARS,
             "epochs": 400,
             "batch": 128,
         },

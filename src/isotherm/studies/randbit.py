@@ -13,7 +13,7 @@ from typing import Any
 
 from isotherm.studies import claims as judge
 from isotherm.studies import drawing as draw
-from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
 from isotherm.studies.study import Arm, Claim, Figure, Scale
 
 BITS = "randbit"
@@ -31,7 +31,7 @@ def patient(settings: Mapping[str, Any]) -> dict[str, int]:
     return {"epochs": 6 * settings["epochs"]} if settings["method"]["name"] == "vae" else {}
 
 
-base = {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-6, "watch": 0}
+base = {**ADAM, "watch": 0}
 measure = ("probes", "competing", "geometry")
 arms = (
     *(Arm(NTXENT[t], {"method": "simclr", "loss": "NTXentLoss", "loss.temperature": t}, OVER) for t in TAUS),
@@ -73,11 +73,7 @@ scales = {
             "encoder": "resnet18",
             "head": "simclr",
             "head.width": 64,
-            "optimizer": "lars",
-            "lr": 0.075,
-            "lr_scaling": "sqrt",
-            "decay_all": False,
-            "warmup": 10.0,
+            **LARS,
             "epochs": 400,
             "batch": 128,
         },

@@ -1,7 +1,11 @@
-"""How large a run is at the scales that a processor can do, for each set of pictures. Studies share them."""
+"""What studies share: how large a run is on a processor for each set of pictures, and Chen & Li's optimisers."""
 
 from typing import Any
 
+ADAM = {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-6}
+"""Chen & Li's losses at smoke and cpu scale."""
+LARS = {"optimizer": "lars", "lr": 0.075, "lr_scaling": "sqrt", "decay_all": False, "warmup": 10.0}
+"""Chen & Li's at paper scale: SimCLR's, as the paper states none of its own (`train.presets`)."""
 SMOKE = {"images": 300, "epochs": 2, "batch": 100, "encoder": "convnet", "encoder.widths": [8, 16]}
 DIGITS = {
     "epochs": 24,

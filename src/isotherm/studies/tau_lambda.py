@@ -1,6 +1,6 @@
 """Does more weight on the distribution do what a lower temperature does? (Chen & Li 2021, arXiv:2011.02803, §2.3)
 
-    isotherm study tau-lambda                       digits, about two minutes on two cores
+    isotherm study tau-lambda                       digits, a few minutes on two cores
 
 Decoupled NT-Xent over a grid of temperatures τ and weights λ; NT-Xent over τ, the sliced Wasserstein distance over λ.
 Expected: projections of the embedding become more Gaussian as τ falls or λ grows; accuracy is best along a ridge.
@@ -8,7 +8,7 @@ Expected: projections of the embedding become more Gaussian as τ falls or λ gr
 
 from isotherm.studies import claims as judge
 from isotherm.studies import drawing as draw
-from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
 from isotherm.studies.study import Arm, Claim, Figure, Scale
 
 TAU, LAMBDA = "loss.temperature", "loss.weight"
@@ -21,9 +21,7 @@ base = {
     "method": "simclr",
     "head": "dystress",
     "head.width": 64,
-    "optimizer": "adam",
-    "lr": 0.002,
-    "weight_decay": 1e-6,
+    **ADAM,
     "watch": 0,
 }
 measure = ("probes", "geometry", "gaussian")
@@ -45,11 +43,7 @@ scales = {
             "data": "cifar10",
             "recipe": "simclr-cifar",
             "encoder": "resnet18",
-            "optimizer": "lars",
-            "lr": 0.075,
-            "lr_scaling": "sqrt",
-            "decay_all": False,
-            "warmup": 10.0,
+            **LARS,
             "epochs": 200,
             "batch": 128,
         },
