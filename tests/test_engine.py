@@ -25,7 +25,7 @@ from isotherm.engine import (
     reduce,
     tile_size,
 )
-from isotherm.pairing import banked, cross_view, in_batch, labelled, momentum, query_view, queued
+from isotherm.pairing import banked, cross_view, in_batch, labelled, one_way, query_view, queued
 from isotherm.types import Pairs
 
 REDUCTIONS = {
@@ -53,7 +53,8 @@ def blocks(z):
         "query_view": query_view([z[:6], z[6:]])[1],
         "queued": queued([z[:3], z[3:6]], z[6:])[0],
         "queued with queries": queued([z[:3], z[3:6]], z[6:], with_queries=True)[0],
-        "momentum": momentum(z[:6], z[6:])[0],
+        "one_way": one_way(z[:6], z[6:])[0],
+        "further": one_way(z[:4], z[4:8], further=z[8:])[0],
         "banked": banked(z[:4], index, z[2:])[0],
         "banked among": banked(z[:4], index, z[2:], among=torch.tensor([1, 3, 5]))[0],
         "labelled": labelled(z, torch.arange(12) % 4)[0],

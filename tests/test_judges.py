@@ -206,7 +206,8 @@ def test_rivals_of_a_seed_start_from_the_same_weights_and_pictures(name, arms):
     for other in others:
         assert first.keys() == other.keys()
         assert all((first[k] == other[k]).all() for k in first)
-    assert all((b.images.ids == built[0].images.ids).all() and b.recipe == built[0].recipe for b in built)
+    first, *others = [b.material for b in built]
+    assert all((m.ids == first.ids).all() and m.recipe == first.recipe for m in others)
 
 
 def test_every_k_sees_as_many_views_in_as_many_steps():

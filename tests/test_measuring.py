@@ -15,8 +15,8 @@ from isotherm.report.charts import Picture
 from isotherm.studies import measuring, records, runner, telling
 from isotherm.studies import study as studies
 from isotherm.studies.measuring import GROUPS, Trained, carry_out, described, done
-from isotherm.train.build import pictures
 from isotherm.train.config import configure
+from isotherm.train.pictures import pictures
 
 SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "watch": 0}
 

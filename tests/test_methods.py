@@ -310,7 +310,7 @@ def test_every_loss_that_is_not_refused_gives_a_finite_gradient(name):
 def test_momentum_pairing_with_several_keys_hides_every_view_of_the_query():
     torch.manual_seed(0)
     q, *keys = torch.randn(4, 5, 3, dtype=torch.float64)
-    (pairs,) = pairing.momentum(q, *keys)
+    (pairs,) = pairing.one_way(q, *keys)
     value = nn.NTXentLoss(0.5).per_query(pairs)
     u = [normalize(v, dim=1) for v in (q, *keys)]
     for i in range(5):

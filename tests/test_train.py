@@ -23,10 +23,11 @@ from isotherm.data.imbalance import fraction
 from isotherm.methods import METHODS
 from isotherm.temperature import Learnable
 from isotherm.train import checkpoint, runs
-from isotherm.train.build import build, fingerprint, pictures
+from isotherm.train.build import build, material
 from isotherm.train.config import Config, Place, configure, differences, parse
 from isotherm.train.loop import Diverged, train, watched
 from isotherm.train.optimisers import LARS, optimiser
+from isotherm.train.pictures import pictures
 from isotherm.train.presets import PRESETS
 from isotherm.train.schedule import rate, scaled_rate
 from isotherm.train.watch import look
@@ -104,11 +105,12 @@ def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_pat
     config = configure(settings)
     built = build(config)
     test = pictures(config, "test")
-    hundred = fraction(built.images, 100)
+    hundred = fraction(built.material.images, 100)
     built.method.eval()
-    before = look(built.method.network, hundred, test, built.recipe)["knn"]
+    recipe = built.material.recipe
+    before = look(built.method.network, hundred, test, recipe)["knn"]
     train(config, Place(out=tmp_path / "a", quiet=True))
-    after = look(runs.open_run(tmp_path / "a").network, hundred, test, built.recipe)["knn"]
+    after = look(runs.open_run(tmp_path / "a").network, hundred, test, recipe)["knn"]
     assert after > before
 
 
@@ -209,7 +211,7 @@ MISTAKES = [
     ("--data digit", "did you mean 'digits'?"),
     ("--preset wang-liu", "did you mean 'wang-liu-"),
     ("--config nowhere.yaml", "cannot read nowhere.yaml"),
-    ("--schedule sometimes", "schedule must be one of constant, step, cosine; got 'sometimes'"),
+    ("--schedule sometimes", "schedule must be one of constant, step, cosine, linear; got 'sometimes'"),
     ("--optimizer", "--optimizer"),
     ("--loss.temperature -1", "temperature must be a positive number, got -1.0"),
     ("--loss.temperature {name:Cos}", "{name: …}"),
@@ -568,11 +570,11 @@ def test_other_pictures_under_the_same_name_are_noticed(tmp_path):
 
     write()
     settings = {**SMALL, "data": f"arrays:{tmp_path}/d.npz", "images": None, "batch": 32, "test": "train"}
-    first = fingerprint(pictures(configure(settings), "train"))
+    first = material(configure(settings)).fingerprint()
     train(configure(settings), Place(out=tmp_path / "a", quiet=True))
     (tmp_path / "a/result.json").unlink()
     write()
-    assert fingerprint(pictures(configure(settings), "train")) != first
+    assert material(configure(settings)).fingerprint() != first
     with pytest.raises(ValueError, match="not those this run was started with"):
         train(configure(settings), Place(out=tmp_path / "a", quiet=True, resume=True))
 

@@ -164,18 +164,24 @@ def _evaluate_commands(commands: Commands) -> None:
     evaluate = commands.add_parser(
         "evaluate",
         help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
-        description="Probe a run's frozen encoder on its test pictures, and examine its embedding of them.",
+        description="Probe a run's frozen encoder on its test pictures, and examine its embedding of them. An encoder "
+        "of sentences (a run's, a model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.",
         epilog="examples:\n  isotherm evaluate runs/first\n"
+        "  isotherm evaluate runs/sentences --probe sts,senteval\n  isotherm evaluate minilm\n"
         "  isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    evaluate.add_argument("run_folder", type=Path, metavar="RUN", help="a folder that `isotherm train` made")
+    evaluate.add_argument(
+        "source", metavar="RUN", help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME"
+    )
     evaluate.add_argument(
         "--probe",
-        default="knn,linear",
         metavar="P,…",
         help="knn, linear (exact), wang-liu, cacr-small, cacr-large (the papers' protocols; with -augmented on fresh "
-        "views), finetune, fewshot, fewshot-finetune (knn,linear)",
+        "views), finetune, fewshot, fewshot-finetune (knn,linear); of sentences sts, senteval (sts)",
+    )
+    evaluate.add_argument(
+        "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"
     )
     evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
     evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
@@ -378,14 +384,20 @@ def _train(argv: Sequence[str]) -> int:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     from isotherm.assess import assess
+    from isotherm.assess_text import about_sentences
     from isotherm.inspect import describe
 
     console = _console()
-    names = [name.strip() for name in arguments.probe.split(",") if name.strip()]
-    command = f"isotherm evaluate {arguments.run_folder} --probe {','.join(names)}"
+    with _mistakes():
+        text = about_sentences(arguments.source)
+    asked = arguments.probe or ("sts" if text else "knn,linear")
+    names = [name.strip() for name in asked.split(",") if name.strip()]
+    command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
+    if text:
+        return _evaluate_text(console, arguments, names, command)
     with _mistakes(), _progress(console) as note:
         found = assess(
-            arguments.run_folder, names, arguments.seed, arguments.html, arguments.json, command=command, note=note
+            Path(arguments.source), names, arguments.seed, arguments.html, arguments.json, command=command, note=note
         )
     table = _table("probe", "accuracy", "95 % interval", "balanced, or sd over seeds", "n")
     for name, score in found.scores.items():
@@ -398,6 +410,54 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     console.print(table)
     if found.health is not None:
         _health(console, found.health, describe(found.health))
+    return _written(console, arguments)
+
+
+def _evaluate_text(console: Console, arguments: argparse.Namespace, names: Sequence[str], command: str) -> None:
+    from isotherm import assess_text
+    from isotherm.inspect import describe
+
+    with _mistakes(), _progress(console) as note:
+        found = assess_text.assess(
+            arguments.source,
+            names,
+            arguments.senteval,
+            arguments.seed,
+            arguments.html,
+            arguments.json,
+            command=command,
+            note=note,
+        )
+    notes: list[str] = []
+    if found.sts is not None:
+        table = _table("similarity (Spearman × 100, all)", *found.sts.tasks, "average")
+        scores = [task.spearman for task in found.sts.tasks.values()]
+        table.add_row(
+            found.name, *("undefined" if s is None else f"{100 * s:.2f}" for s in [*scores, found.sts.average])
+        )
+        console.print(table)
+        notes += found.sts.notes
+    if found.transfer is not None:
+        table = _table("transfer (accuracy, %)", *found.transfer.tasks, "average")
+        accuracies = [task.accuracy for task in found.transfer.tasks.values()]
+        table.add_row(found.name, *(f"{100 * a:.2f}" for a in [*accuracies, found.transfer.average]))
+        console.print(table)
+        notes += found.transfer.notes
+    if found.geometry is not None:
+        there = found.geometry
+        console.print(
+            f"STS-B test: alignment {there.alignment:.4f} ({there.positives} pairs above 4), "
+            f"uniformity {there.uniformity:.4f} ({there.sentences:,} sentences)",
+            highlight=False,
+        )
+    for line in notes:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if found.health is not None:
+        _health(console, found.health, describe(found.health))
+    return _written(console, arguments)
+
+
+def _written(console: Console, arguments: argparse.Namespace) -> None:
     for path in (arguments.html, arguments.json):
         if path:
             console.print(f"written to {path}", highlight=False)
@@ -526,9 +586,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
             command=_said(arguments, "inspect", [arguments.file]),
         )
     _health(console, health, inspection.describe(health))
-    for path in (arguments.html, arguments.json):
-        if path:
-            console.print(f"written to {path}", highlight=False)
+    _written(console, arguments)
 
 
 def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) -> str:
@@ -576,9 +634,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         shown = ["" if v is None else f"{v:.4g}" for v in row.values]
         table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(shown)))
     console.print(table)
-    for path in (arguments.html, arguments.json):
-        if path:
-            console.print(f"written to {path}", highlight=False)
+    _written(console, arguments)
 
 
 def _bench_probes(arguments: argparse.Namespace) -> None:

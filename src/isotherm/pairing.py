@@ -93,15 +93,24 @@ def queued(views: Views, queue: Tensor, with_queries: bool = False) -> list[Pair
     return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners))]
 
 
-def momentum(queries: Tensor, *keys: Tensor) -> list[Pairs]:
-    """MoCo v3: a prediction looks for its keys, one of each other view, among the keys of the whole batch."""
+def one_way(queries: Tensor, *keys: Tensor, further: Tensor | None = None) -> list[Pairs]:
+    """MoCo v3, SimCSE: a query looks for its keys, one of each other view, among the keys of the whole batch.
+
+    `further` (M, D) are more negatives for every query: SimCSE's hard negatives, one or more for each item.
+    """
     q, *partners = unit_views([queries, *keys])
-    n, everyone = _batch("momentum", [q])
+    n, everyone = _batch("one_way", [q])
     positives = torch.stack([(q * k).sum(1) for k in partners], 1)
-    candidates = torch.cat([world.gather(k) for k in partners])
-    hidden: Mask = Periodic(n) if world.size() == 1 else Same(everyone.mine, everyone.all.repeat(len(partners)))
+    candidates = [world.gather(k) for k in partners]
     negatives = len(partners) * (everyone.total - 1)
-    return [Pairs(q, candidates, positives, hidden, negatives, partners=tuple(partners))]
+    theirs = everyone.all.repeat(len(partners))
+    hidden: Mask = Periodic(n) if world.size() == 1 else Same(everyone.mine, theirs)
+    if further is not None:
+        candidates.append(world.gather(unit(_like(further, q, "further negatives"), "further negatives")))
+        nobody = theirs.new_full((len(candidates[-1]),), -1)
+        hidden = Same(everyone.mine, torch.cat([theirs, nobody]))
+        negatives += len(nobody)
+    return [Pairs(q, torch.cat(candidates), positives, hidden, negatives, partners=tuple(partners))]
 
 
 def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = None) -> list[Pairs]:

@@ -59,12 +59,25 @@ class Head(nn.Sequential):
         return x
 
 
+class Tanh(nn.Sequential):
+    """One linear layer and tanh, of the features' width unless told: BERT's own pooler, and SimCSE's."""
+
+    width: int
+
+    def __init__(self, features: int, width: int | None = None) -> None:
+        width = features if width is None else width
+        at_least(1, features=features, width=width)
+        super().__init__(nn.Linear(features, width), nn.Tanh())
+        self.width = width
+
+
 @dataclass(frozen=True)
 class Preset:
-    """A paper's head: where it is from, and the settings of `Head` that make it."""
+    """A paper's head: where it is from, its class, and the settings that make it."""
 
     about: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    kind: type[Head | Tanh] = Head
 
 
 HEADS = {
@@ -88,16 +101,18 @@ HEADS = {
         {"hidden": 4096, "width": 256, "bn_last": True, "affine_last": False},
     ),
     "dystress": Preset("DySTreSS (arXiv:2308.01140) A.1: SimCLR's, each layer followed by BN", {"bn_last": True}),
+    "simcse": Preset("SimCSE (arXiv:2104.08821) §6.3: a linear layer and tanh, in training only", kind=Tanh),
 }
 """The papers' heads by name."""
 
 
-def head(name: str, features: int, **settings: Any) -> Head:
-    """A paper's head by name, for this many features; any setting of `Head` can be changed."""
+def head(name: str, features: int, **settings: Any) -> Head | Tanh:
+    """A paper's head by name, for this many features; any setting of its class can be changed."""
     if name not in HEADS:
         raise ValueError(f"no head '{name}'{suggest(name, list(HEADS))}")
-    known = [s for s in inspect.signature(Head.__init__).parameters if s not in ("self", "features")]
+    kind = HEADS[name].kind
+    known = [s for s in inspect.signature(kind.__init__).parameters if s not in ("self", "features")]
     for setting in settings:
         if setting not in known:
             raise TypeError(f"head '{name}' has no setting '{setting}'{suggest(setting, known)}")
-    return Head(features, **{**HEADS[name].settings, **settings})
+    return kind(features, **{**HEADS[name].settings, **settings})

@@ -91,8 +91,11 @@ class Loss(nn.Module):
         return values if self.reduction == "none" else world.mean(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dict__.get("_modules", {}) or name in self.__dict__.get("_parameters", {}):
-            delattr(self, name)  # a number may take the place of a learnable temperature
+        for held in (self.__dict__.get("_modules", {}), self.__dict__.get("_parameters", {})):
+            if name in held:
+                if held[name] is value:
+                    return  # set again, as sentence-transformers' trainer does in a loop over the children
+                delattr(self, name)  # a number may take the place of a learnable temperature
         super().__setattr__(name, value)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""How embeddings are made and what is remembered: SimCLR, a memory bank, MoCo v2 and v3, BYOL, SimSiam, references."""
+"""How embeddings are made and what is remembered: SimCLR, a memory bank, MoCo, BYOL, SimSiam, SimCSE, references."""
 
 from isotherm.methods.bank import MemoryBank
 from isotherm.methods.build import METHODS, method
@@ -7,6 +7,7 @@ from isotherm.methods.method import Method, Network, Slow
 from isotherm.methods.momentum import MoCoV2, MoCoV3
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
+from isotherm.methods.simcse import SimCSE
 
 __all__ = [
     "BYOL",
@@ -18,6 +19,7 @@ __all__ = [
     "MoCoV2",
     "MoCoV3",
     "Network",
+    "SimCSE",
     "SimSiam",
     "Slow",
     "Supervised",

@@ -16,8 +16,9 @@ from isotherm.methods.method import Method, Network
 from isotherm.methods.momentum import MoCoV2, MoCoV3
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
+from isotherm.methods.simcse import SimCSE
 
-GIVEN = ("self", "network", "predictor", "loss", "items", "width", "classes", "seed")
+GIVEN = ("self", "network", "predictor", "loss", "items", "width", "classes", "seed", "hard_negatives")
 """Arguments that come from the run, not from the user."""
 
 
@@ -54,6 +55,13 @@ METHODS = {
     "mocov3": Named("a predictor, keys of a slow copy (MoCo v3)", MoCoV3, "NTXentLoss", predictor=True),
     "byol": Named("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
     "simsiam": Named("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
+    "simcse": Named(
+        "a sentence looks for its other pass, or its pair (SimCSE)",
+        SimCSE,
+        "InfoNCELoss",
+        encoder="text_small",
+        head="simcse",
+    ),
     "supervised": Named("labels and cross-entropy, for comparison", Supervised, views=1, head="none"),
     "vae": Named("reconstruction, for comparison (a VAE)", Autoencoder, views=1, encoder="vae", head="none"),
 }
@@ -76,11 +84,13 @@ def method(
     items: int = 0,
     classes: int = 0,
     seed: int = 0,
+    hard_negatives: bool = False,
     **settings: Any,
 ) -> Method:
     """A method by name around a network whose embeddings have this `width`.
 
-    `items` is how many pictures a bank must remember, `classes` how many labels there are.
+    `items` is how many pictures a bank must remember, `classes` how many labels there are; with `hard_negatives` the
+    last view holds those and no positives.
     """
     found = named(name)
     for setting in settings:
@@ -93,6 +103,7 @@ def method(
         "width": width,
         "classes": classes,
         "seed": seed,
+        "hard_negatives": hard_negatives,
     }
     wanted = inspect.signature(found.kind.__init__).parameters
     if "loss" in wanted and loss is None:

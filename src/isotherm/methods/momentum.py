@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from isotherm import world
 from isotherm.losses.loss import Loss, full_precision
 from isotherm.methods.method import Method, Network, Slow, takes, through
-from isotherm.pairing import momentum as momentum_pairs
-from isotherm.pairing import queued, unit
+from isotherm.pairing import one_way, queued, unit
 from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
 
@@ -139,7 +138,7 @@ class MoCoV3(Method):
         with full_precision(embedded):
             blocks = []
             for a, query in enumerate(embedded):
-                (pairs,) = momentum_pairs(query, *(k for b, k in enumerate(targets) if b != a))
+                (pairs,) = one_way(query, *(k for b, k in enumerate(targets) if b != a))
                 blocks.append(replace(pairs, query_views=(a,)))
             return len(blocks) * self._scale() * self.loss.of(blocks)
 

@@ -25,6 +25,7 @@ from isotherm.methods import Network
 from isotherm.train import build, checkpoint, runs
 from isotherm.train.config import Config, Place
 from isotherm.train.loop import train
+from isotherm.train.pictures import Pictures, pictures
 from isotherm.train.watch import geometry, labelled, neighbours, some, two_views
 
 MEASURED = "measured.json"
@@ -111,7 +112,7 @@ def whole(t: Trained) -> dict[str, Any]:
     if not t.labelled:
         return {}
     config = t.run.config
-    even = build.pictures(replace(config, imbalance="none"), config.split)
+    even = pictures(replace(config, imbalance="none"), config.split)
     bank = (
         t.bank if config.imbalance == "none" else features_of(t.run.network.encoder, even, t.run.recipe, layer=t.layer)
     )
@@ -159,7 +160,7 @@ def competing(t: Trained) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if DIGIT in mine and int(mine[DIGIT].min()) >= 0:  # however few were learnt from, the probe is taught on all
         config = t.run.config
-        taught = build.pictures(replace(config, digits=len(load("digits"))), config.split)
+        taught = pictures(replace(config, digits=len(load("digits"))), config.split)
         bank = features_of(t.run.network.encoder, taught, t.run.recipe, layer=t.layer)
         found["linear_digit"] = linear(bank, taught.more_labels[DIGIT], t.queries, theirs[DIGIT], seed=0).accuracy
     if t.run.images.bits:
@@ -174,7 +175,7 @@ def competing(t: Trained) -> dict[str, Any]:
 def pairs(t: Trained) -> dict[str, Any]:
     """How similar pairs are, before the first step and after the last."""
     torch.manual_seed(t.run.config.seed)
-    untrained, _ = build.networks(t.run.config, t.run.images, t.run.recipe.views[0].size or t.run.images.shape[1])
+    untrained, _ = build.networks(t.run.config, Pictures(t.run.config, t.run.images, t.run.recipe).encoder())
     found: dict[str, Any] = {}
     for when, (a, b) in {"before": _two_views(t, untrained), "after": t.views}.items():
         found[f"pairs_{when}"] = {

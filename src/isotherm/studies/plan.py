@@ -13,7 +13,7 @@ import torch
 
 from isotherm.data.sets import there
 from isotherm.studies.study import Point
-from isotherm.train.build import pictures
+from isotherm.train.build import material
 from isotherm.train.config import Config, Place
 from isotherm.train.loop import Run, fabric_for, keep_freed_memory
 
@@ -58,7 +58,7 @@ def check_data(points: Sequence[Point]) -> None:
         if asked not in seen:
             seen.add(asked)
             there(config.data)
-            pictures(config, config.split)
+            material(config)
 
 
 def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: None) -> list[Kind]:

@@ -1,50 +1,45 @@
-"""From a configuration to the things it names: pictures, views, networks, the method."""
+"""From a configuration to the things it names: pictures or sentences, their views, networks, the method."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from isotherm import temperature
-from isotherm.data import imbalance, probing
-from isotherm.data.images import Images
-from isotherm.data.sets import load
-from isotherm.encoders import Encoder, Head, encoder, head
-from isotherm.methods import Method, Network, method
+from isotherm.data.sentences import is_text
+from isotherm.encoders import head
+from isotherm.encoders.contract import Encoder
+from isotherm.encoders.text import TextEncoder, is_text_encoder
+from isotherm.methods import Method, Network, SimCSE, method
 from isotherm.methods.build import named
-from isotherm.train.config import Choice, Config, build_loss
-from isotherm.views import Recipe, recipe
+from isotherm.train.config import Config, build_loss, settings_of
+from isotherm.train.corpus import Corpus
+from isotherm.train.pictures import Pictures
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
     """A run before its first step."""
 
-    images: Images
-    recipe: Recipe
+    material: Pictures | Corpus
+    """What it learns from."""
     method: Method
     tau: temperature.CosineSchedule | None
     """How the loss's temperature changes over epochs, if it does."""
-    size: int
-
-    @property
-    def encoder(self) -> Encoder:
-        found = self.method.network.encoder
-        assert isinstance(found, nn.Module)
-        return found  # type: ignore[return-value]
 
 
-def build(config: Config) -> Built:
-    """Everything a configuration names; the weights are those of its seed."""
-    images = pictures(config, config.split)
-    made = views(config, images)
-    size = made.views[0].size or images.shape[1]
+def build(config: Config, folder: Path | None = None) -> Built:
+    """Everything a configuration names; the weights are those of its seed.
+
+    In `folder`, the run's, is kept what is made of the data and must stay: a tokeniser.
+    """
+    given = material(config, folder)
     torch.manual_seed(config.seed)
-    network, predictor = networks(config, images, size)
+    network, predictor = networks(config, given.encoder())
     loss, tau = build_loss(config.loss)
     width = network.head.width
     assert isinstance(width, int)
@@ -54,81 +49,38 @@ def build(config: Config) -> Built:
         loss,
         width=width,
         predictor=predictor,
-        items=len(images),
-        classes=len(images.classes),
+        items=len(given.ids),
+        classes=given.classes,
         seed=config.seed,
-        **_settings(config.method),
+        hard_negatives=given.hard_negatives,
+        **settings_of(config.method),
     )
-    found.check_views(len(made.views))
-    return Built(images, made, found, tau, size)
+    if given.hard_negatives and not isinstance(found, SimCSE):
+        raise ValueError(f"hard negatives need --method simcse; {config.method['name']} would take them for positives.")
+    found.check_views(given.views - given.hard_negatives)
+    return Built(given, found, tau)
 
 
-def networks(config: Config, images: Images, size: int) -> tuple[Network, Head | None]:
+def material(config: Config, folder: Path | None = None) -> Pictures | Corpus:
+    """What a configuration learns from."""
+    if is_text(config.data):
+        return Corpus.of(config, folder)
+    if is_text_encoder(config.encoder["name"]):
+        raise ValueError(
+            f"encoder '{config.encoder['name']}' reads sentences; {config.data} holds pictures. "
+            "Sentences are --data text:PATH."
+        )
+    return Pictures.of(config)
+
+
+def networks(config: Config, backbone: Encoder | TextEncoder) -> tuple[Network, nn.Module | None]:
     """The encoder with its head, and the predictor if the method has one."""
-    backbone = encoder_of(config.encoder, images.shape[0] + images.bits, size)
-    name = config.method["name"]
-    projector = head(config.head["name"], backbone.width, **_settings(config.head))
+    projector = head(config.head["name"], backbone.width, **settings_of(config.head))
     predictor = None
-    if named(name).predictor:
-        settings = {"width": projector.width, **_settings(config.predictor)}
-        settings["width"] = projector.width  # a prediction is compared with an embedding
+    if named(config.method["name"]).predictor:
+        settings = {**settings_of(config.predictor), "width": projector.width}  # it is compared with an embedding
         predictor = head(config.predictor["name"], projector.width, **settings)
     return Network(backbone, projector), predictor
-
-
-def encoder_of(choice: Choice, channels: int, size: int) -> Encoder:
-    settings = {k: v for k, v in _settings(choice).items() if v is not None}
-    return encoder(choice["name"], channels, size, **settings.pop("settings", {}), **settings)
-
-
-def pictures(config: Config, split: str) -> Images:
-    """One part of the data, with what the configuration does to it.
-
-    Only the part learnt from is made smaller, and only it is limited to so many unique digits: others show all there
-    are (Chen & Li §3.2).
-    """
-    images = load(config.data, split, **config.data_options)
-    if config.digits:
-        drawn = load("digits", "train" if split == config.split else "test")
-        unique = config.digits if split == config.split else len(drawn)
-        images = probing.digits_on_images(images, drawn, unique, config.seed)
-    if config.randbit:
-        images = probing.randbit(images, config.randbit)
-    if split != config.split:
-        return images
-    if config.imbalance == "long-tail":
-        images = imbalance.long_tail(images, config.ratio, config.seed)
-    elif config.imbalance == "linear":
-        images = imbalance.linear(images, config.seed)
-    elif config.imbalance == "exponential":
-        images = imbalance.exponential(images, config.seed)
-    if config.images is not None and config.images != len(images):
-        images = imbalance.fraction(images, config.images, config.seed)
-    return images
-
-
-def views(config: Config, images: Images) -> Recipe:
-    channels, height, _ = images.shape
-    fitting = "digits" if channels != 3 else "simclr-cifar" if height <= 64 else "simclr"
-    name = config.recipe or fitting
-    count = config.views or named(config.method["name"]).views
-    made = recipe(name, count, config.size, config.normalise)
-    if made.mean and len(made.mean) != channels:
-        raise ValueError(
-            f"normalise: {config.normalise} is for {len(made.mean)} channels; {images.name} has {channels}."
-        )
-    return made
-
-
-def fingerprint(images: Images) -> str:
-    """What tells one set of pictures from another: ids, labels, and up to 4 MB of their pixels."""
-    digest = hashlib.sha256(repr((tuple(images.pixels.shape), images.bits)).encode())
-    digest.update(images.ids.numpy().tobytes())
-    digest.update(images.labels.numpy().tobytes())
-    each = max(1, images.pixels[0].numel())
-    some = torch.linspace(0, len(images) - 1, min(len(images), max(1, (1 << 22) // each))).long()
-    digest.update(images.pixels[some].contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def temperature_of(loss: nn.Module | None) -> float | None:
@@ -141,7 +93,3 @@ def temperature_of(loss: nn.Module | None) -> float | None:
     if isinstance(tau, Tensor):
         return float(tau.detach()) if tau.numel() == 1 else None
     return float(tau) if isinstance(tau, int | float) else None
-
-
-def _settings(choice: Choice) -> dict[str, Any]:
-    return {k: v for k, v in choice.items() if k != "name"}

@@ -16,7 +16,7 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -26,11 +26,12 @@ from jsonargparse import ArgumentError, ArgumentParser
 from torch import Tensor
 
 from isotherm import catalogue, temperature
-from isotherm.encoders import HEADS, NETWORKS, Head
+from isotherm.data.sentences import is_text
+from isotherm.encoders import HEADS, NETWORKS, text
 from isotherm.losses.loss import Loss
 from isotherm.methods.build import METHODS, named
 from isotherm.train import optimisers, schedule
-from isotherm.train.presets import PRESETS
+from isotherm.train.presets import PRESETS, USUAL
 
 Choice = dict[str, Any]
 """A name and the settings of what it names."""
@@ -49,26 +50,28 @@ def setting(default: Any, about: str) -> Any:
 class Config:
     """Everything that changes the result of a run."""
 
-    data: str = setting("digits", "a named set (isotherm data list), or folder:PATH, parquet:PATH, arrays:PATH")
+    data: str = setting(
+        "digits", "a named set (isotherm data list), or folder:PATH, parquet:PATH, arrays:PATH, text:PATH"
+    )
     split: str = setting("train", "which part to learn from")
     test: str = setting("test", "which part to judge on")
-    images: int | None = setting(None, "learn from this many pictures only, a seeded choice; null: all")
+    images: int | None = setting(None, "learn from this many pictures or sentences only, a seeded choice; null: all")
     imbalance: Imbalance = setting("none", "make the classes unequal: long-tail, linear or exponential")
     ratio: float = setting(0.01, "smallest class over largest, of a long tail")
     randbit: int = setting(0, "RandBit: this many shared random bits as further channels (Chen & Li)")
     digits: int = setting(0, "paste this many unique digits on the pictures (Chen & Li)")
     data_options: dict[str, Any] = setting({}, "options of the data's reader, such as {size: 64}")
-    recipe: str | None = setting(None, "how views are drawn; null: what suits the pictures")
-    views: int | None = setting(None, "views of each picture; null: what the method needs")
+    recipe: str | None = setting(None, "how views are drawn; null: what suits the data")
+    views: int | None = setting(None, "views of each item; null: what the method needs")
     size: int | None = setting(None, "edge of a view in pixels; null: the recipe's")
     normalise: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
     encoder: Choice = setting({}, "the network whose features are probed")
     head: Choice = setting({}, "what makes embeddings of features")
     predictor: Choice = setting({}, "what predicts (mocov3, byol, simsiam)")
-    method: Choice = setting({}, "how embeddings are made and compared; by default simclr")
+    method: Choice = setting({}, "how embeddings are made and compared; by default simclr, of sentences simcse")
     loss: Choice = setting({}, "a loss of isotherm.nn (isotherm losses); by default the method's own")
-    epochs: int = setting(40, "passes over the pictures")
-    batch: int = setting(256, "pictures a step, over all processes")
+    epochs: int = setting(40, "passes over the data")
+    batch: int = setting(256, "items a step, over all processes")
     lr: float = setting(0.1, "peak learning rate, before scaling")
     lr_scaling: schedule.Scaling = setting("none", "with the batch: linear is lr·batch/256, sqrt is lr·√batch")
     optimizer: optimisers.Name = setting("sgd", "sgd, lars, adam or adamw")
@@ -76,7 +79,7 @@ class Config:
     nesterov: bool = setting(False, "Nesterov's momentum (sgd)")
     weight_decay: float = setting(5e-4, "weight decay")
     decay_all: bool = setting(True, "false: none for biases and BN")
-    schedule: schedule.Shape = setting("cosine", "of the learning rate: constant, step or cosine")
+    schedule: schedule.Shape = setting("cosine", "of the learning rate: constant, step, cosine or linear")
     milestones: list[int] = setting([], "epochs at which the step schedule multiplies by factor")
     factor: float = setting(0.1, "of the step schedule")
     warmup: float = setting(0.0, "epochs of linear warm-up")
@@ -88,8 +91,8 @@ class Config:
     nonfinite: Literal["stop", "skip"] = setting(
         "stop", "a loss or gradient that is not finite: stop, or skip the step"
     )
-    watch: int = setting(5, "how many times to measure kNN and geometry on the way")
-    watch_images: int = setting(2000, "pictures for that")
+    watch: int = setting(5, "how many times to measure kNN (of sentences STS-B) and geometry on the way")
+    watch_images: int = setting(2000, "items for that")
     seed: int = setting(0, "of weights, order and views")
 
     def __post_init__(self) -> None:
@@ -165,6 +168,8 @@ def parse(argv: Sequence[str]) -> tuple[Config, Place, bool]:
         name, argv = _taken(argv, f"--{part}")
         if name is not None:
             settings = merge(settings, {part: {"name": name}})
+    data, _ = _taken(argv, "--data")
+    settings = merge(settings, {} if data is None else {"data": data})  # what is usual depends on it
     config, place = _config(settings, argv)
     return config, place, only_print
 
@@ -300,6 +305,7 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, P
         if not isinstance(chosen, Mapping) or not isinstance(chosen.get("name", ""), str):
             raise ValueError(f"{part} must be a name, or {{name: …, settings}}; got {chosen!r}.")
     settings = completed(settings)
+    settings = merge(usual(settings), settings)
     method = named(str(settings["method"]["name"]))
     if method.loss is None:
         if settings["loss"].get("name"):
@@ -332,9 +338,17 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, P
 
 def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Every part with a name: the method's default where none is given."""
-    method = settings["method"].get("name", "simclr")
+    method = settings["method"].get("name", "simcse" if is_text(str(settings.get("data"))) else "simclr")
     names = {"method": method, "encoder": named(method).encoder, "head": named(method).head, "predictor": "simclr"}
     return {**settings, **{part: {"name": name, **settings[part]} for part, name in names.items()}}
+
+
+def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What goes without saying for this method and encoder, under whatever is said."""
+    if settings["method"]["name"] != "simcse":
+        return {}
+    scratch = settings["encoder"]["name"] == text.SMALL
+    return nested(USUAL["sentences from scratch" if scratch else "sentences"])
 
 
 def specifications(settings: Mapping[str, Any]) -> dict[str, Spec]:
@@ -365,13 +379,16 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
     if part == "method":
         return {k: _spec(p) for k, p in named(name).settings.items()}
     if part == "encoder":
+        if name == text.SMALL:
+            return {"vocabulary": (int, text.VOCABULARY, ""), **_arguments(text.small, ("tokeniser",), {})}
+        if text.is_text_encoder(name):
+            return _arguments(text.pretrained, ("name",), {})
         if ":" in name:
             return {"settings": (dict[str, Any], {}, "settings of the library's constructor")}
         if name not in NETWORKS:
-            close = difflib.get_close_matches(name, list(NETWORKS), n=1)
-            raise ValueError(
-                f"no encoder '{name}'; {_hint(close, {**NETWORKS, 'timm:NAME': 0, 'torchvision:NAME': 0})}"
-            )
+            there = [*NETWORKS, text.SMALL, text.INSTALLED, "hf:NAME", "timm:NAME", "torchvision:NAME"]
+            close = difflib.get_close_matches(name, there, n=1)
+            raise ValueError(f"no encoder '{name}'; {_hint(close, there)}")
         network, fixed = NETWORKS[name]
         found = _arguments(network, ("channels", "size", *fixed), {})
         by_size = {k: (found[k][0] | None, None, "") for k in ("small", "patch") if k in found}
@@ -379,11 +396,12 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
     if name not in HEADS:
         close = difflib.get_close_matches(name, list(HEADS), n=1)
         raise ValueError(f"no {part} '{name}'; {_hint(close, HEADS)}")
-    return _arguments(Head, ("features",), HEADS[name].settings)
+    return _arguments(HEADS[name].kind, ("features",), HEADS[name].settings)
 
 
-def _arguments(of: type, without: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Spec]:
-    parameters = inspect.signature(of.__init__, eval_str=True).parameters  # type: ignore[misc]
+def _arguments(of: Callable[..., Any], without: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Spec]:
+    made = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
+    parameters = inspect.signature(made, eval_str=True).parameters
     chosen = {k: p for k, p in parameters.items() if k not in ("self", *without)}
     return {k: _spec(p.replace(default=defaults.get(k, p.default))) for k, p in chosen.items()}
 
@@ -496,14 +514,16 @@ def _wanted(kind: Any) -> str:
 def help_text(argv: Sequence[str] = ()) -> str:
     """Every setting, what it is, its default: what `isotherm train --help` shows."""
     chosen: dict[str, Any] = {}
+    words = [a for a in argv if a not in ("--help", "-h")]
     for part in PARTS:
-        name, _ = _taken([a for a in argv if a not in ("--help", "-h")], f"--{part}")
+        name, _ = _taken(words, f"--{part}")
         chosen[part] = {"name": name} if name else {}
-    chosen = completed(chosen)
+    chosen = completed({**chosen, "data": _taken(words, "--data")[0]})
     method = named(chosen["method"]["name"])
     if method.loss and not chosen["loss"]:
         chosen["loss"] = {"name": method.loss}
-    specs = specifications(chosen)
+    goes = flat(merge(usual(chosen), {"loss": chosen["loss"]}))
+    specs = {k: (kind, goes.get(k, default), about) for k, (kind, default, about) in specifications(chosen).items()}
     lines = []
     for name, (kind, default, about) in specs.items():
         shown = "" if default in (None, inspect.Parameter.empty) or default in ([], {}) else f" ({_default(default)})"
@@ -519,6 +539,11 @@ def help_text(argv: Sequence[str] = ()) -> str:
 
 def _default(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def settings_of(choice: Choice) -> dict[str, Any]:
+    """The settings of what a choice names."""
+    return {k: v for k, v in choice.items() if k != "name"}
 
 
 def listing() -> str:

@@ -11,7 +11,6 @@ import ctypes
 import logging
 import math
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -26,12 +25,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from isotherm import world
-from isotherm.data.images import Images
-from isotherm.data.loader import Loader
 from isotherm.encoders.synced import synced
 from isotherm.methods import Method, Slow
-from isotherm.train import checkpoint, runs, watch
-from isotherm.train.build import Built, build, fingerprint, pictures, temperature_of
+from isotherm.train import checkpoint, runs
+from isotherm.train.build import Built, build, temperature_of
 from isotherm.train.config import Config, Place, differences
 from isotherm.train.optimisers import optimiser
 from isotherm.train.progress import Progress
@@ -99,7 +96,7 @@ class State:
             raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
         if saved["fingerprint"] != self.fingerprint:
             raise ValueError(
-                f"the pictures of {self.config.data} are not those this run was started with (fingerprint "
+                f"the data of {self.config.data} is not what this run was started with (fingerprint "
                 f"{self.fingerprint} instead of {saved['fingerprint']}). Bring the old data back, or start a new run."
             )
         self.method.load_state_dict(saved["method"])
@@ -140,7 +137,7 @@ class Run:
         self.fabric, self.config, self.place, self.out = fabric, config, place, place.out
         self.device: torch.device = fabric.device
         self.leader = world.rank() == 0
-        built = build(config)
+        built = build(config, self.out)
         if world.size() > 1 and config.sync_bn:
             synced(built.method)
         on_processor = self.device.type == "cpu"  # where convolutions are a third faster so
@@ -160,18 +157,8 @@ class Run:
             config.nesterov,
         )
         average = None if config.ema is None else Slow(built.method.network, config.ema)
-        self.state = State(config, built, made, average, fingerprint=fingerprint(built.images))
-        self.test = _test_pictures(config)
-        self.loader = Loader(
-            built.images,
-            built.recipe,
-            config.batch,
-            config.seed,
-            device=self.device,
-            prefetch=place.prefetch,
-            rank=world.rank(),
-            world=world.size(),
-        )
+        self.state = State(config, built, made, average, fingerprint=built.material.fingerprint())
+        self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:
             raise ValueError(f"a batch of {config.batch} on {world.size()} processes cannot be cut in {config.parts}.")
         self.steps = config.epochs * len(self.loader)
@@ -237,8 +224,8 @@ class Run:
         """One step; its loss, or None if it was skipped, and how alike the embeddings are."""
         state, method = self.state, self.state.method
         if self.config.precision == "64-true":
-            batch = batch._replace(views=[v.double() for v in batch.views])
-        if self.last:
+            batch = batch._replace(views=[v.double() if v.is_floating_point() else v for v in batch.views])
+        if self.last and batch.views[0].ndim == 4:
             batch = batch._replace(views=[v.contiguous(memory_format=torch.channels_last) for v in batch.views])
         torch.manual_seed(((self.config.seed * 1_000_003 + state.step) * 1009 + world.rank()) % (1 << 63))
         c = self.config
@@ -333,7 +320,7 @@ class Run:
             replay = {
                 "step": state.step,
                 "epoch": state.step // len(self.loader),
-                "ids": state.built.images.ids[places],
+                "ids": state.built.material.ids[places],
                 "places": places,
                 "temperature": tau,
                 "loss": value,
@@ -360,10 +347,11 @@ class Run:
         if watched(epoch, config.epochs, config.watch) and self.leader:
             found = self._look(config.watch_images)
             line |= found
-            if found.get("knn", -1.0) > state.best:
-                state.best = found["knn"]
+            by = state.built.material.criterion
+            if found.get(by, -1.0) > state.best:
+                state.best = found[by]
                 average = None if state.average is None else state.average.state_dict()
-                best = {"step": state.step, "knn": state.best, "method": state.method.state_dict(), "average": average}
+                best = {"step": state.step, by: state.best, "method": state.method.state_dict(), "average": average}
                 checkpoint.save(self.out / runs.BEST, best)
         world.wait()
         state.loss_sum, state.loss_count = 0.0, 0
@@ -376,8 +364,7 @@ class Run:
         return copy.deepcopy(network).float() if self.config.precision == "64-true" else network
 
     def _look(self, at_most: int | None = None) -> dict[str, float]:
-        built = self.state.built
-        return watch.look(self._network(), built.images, self.test, built.recipe, at_most, self.config.seed)
+        return self.state.built.material.look(self._network(), at_most)
 
     def _record(self, line: dict[str, Any]) -> None:
         if self.metrics is not None:
@@ -421,7 +408,7 @@ class Run:
             found = self._look()
             if self.state.skipped:
                 found["skipped"] = float(self.state.skipped)
-            runs.export_encoder(self.out, self.config, self.state.built, network.encoder)
+            self.state.built.material.export(self.out, network.encoder)
             result = runs.result(self.config, found, self.state.seconds, self.steps)
             checkpoint.write_json(self.out / runs.RESULT, result)
         return result
@@ -501,18 +488,6 @@ def statistics(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
 def copy_buffers(to: nn.Module, of: nn.Module) -> None:
     for a, b in zip(to.buffers(), of.buffers(), strict=True):
         a.copy_(b)
-
-
-def _test_pictures(config: Config) -> Images | None:
-    """The part to judge on, if there is one."""
-    if config.test == config.split:
-        return None
-    try:
-        return pictures(config, config.test)
-    except (ValueError, FileNotFoundError) as error:
-        if config.test != "test" or not re.search(r"no split|no test|no folder", str(error)):
-            raise
-        return None
 
 
 def fabric_for(config: Config, place: Place) -> Any:

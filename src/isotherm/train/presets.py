@@ -291,3 +291,29 @@ PRESETS = {
     "mocov3-imagenet": Preset("MoCo v3 (arXiv:2104.02057) with ResNet-50", _MOCO_V3),
 }
 """Every recipe by name."""
+
+USUAL = {
+    "sentences": {
+        "loss": "InfoNCELoss",
+        "loss.temperature": 0.05,
+        "epochs": 1,
+        "batch": 64,
+        "lr": 3e-5,
+        "optimizer": "adamw",
+        "schedule": "linear",
+        "weight_decay": 0.0,
+    },
+    "sentences from scratch": {
+        "loss": "InfoNCELoss",
+        "loss.temperature": 0.05,
+        "epochs": 2,
+        "batch": 256,
+        "lr": 1e-3,
+        "optimizer": "adamw",
+        "schedule": "linear",
+        "warmup": 0.1,
+        "weight_decay": 0.0,
+    },
+}
+"""What `isotherm train --method simcse` does unless told: SimCSE's own settings (app. A), which are for a pretrained
+encoder, and larger steps for one that is not."""

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from isotherm.data.sentences import is_text
 from isotherm.train.config import Config, Place
 
 EVERY = 5.0
@@ -23,6 +24,7 @@ class Progress:
 
     def __init__(self, steps: int, each: int, config: Config, place: Place, leader: bool, start: int) -> None:
         self.steps, self.each, self.batch, self.epochs = steps, each, config.batch, config.epochs
+        self.what = "sentences" if is_text(config.data) else "images"
         self.shown = leader and not place.quiet
         self.began, self.first = time.monotonic(), start
         self.last_line = time.monotonic()
@@ -80,7 +82,7 @@ class Progress:
 
     def _where(self, step: int, value: float | None) -> str:
         loss = "skipped" if value is None else f"loss {value:.4f}"
-        return f"epoch {(step - 1) // self.each + 1}/{self.epochs}  {loss}  {self._rate(step):,.0f} images/s"
+        return f"epoch {(step - 1) // self.each + 1}/{self.epochs}  {loss}  {self._rate(step):,.0f} {self.what}/s"
 
     def _left(self, step: int) -> str:
         seconds = (self.steps - step) * self.batch / max(1e-9, self._rate(step))

@@ -18,11 +18,14 @@ from safetensors.torch import load_file
 
 import isotherm
 from isotherm.data.images import Images
+from isotherm.data.sentences import is_text
 from isotherm.encoders import Encoder
+from isotherm.encoders.text import HUB, TextEncoder, pretrained, read_tokeniser
 from isotherm.methods import Network
-from isotherm.train import checkpoint
-from isotherm.train.build import Built, encoder_of, networks, pictures, views
+from isotherm.train import checkpoint, corpus
+from isotherm.train.build import networks
 from isotherm.train.config import Config, configure, differences, read_yaml
+from isotherm.train.pictures import ENCODER, Pictures, encoder_of
 from isotherm.views import Recipe
 
 CONFIG = "config.yaml"
@@ -30,7 +33,6 @@ METRICS = "metrics.jsonl"
 CHECKPOINT = "checkpoint.pt"
 BEST = "best.pt"
 RESULT = "result.json"
-ENCODER = "encoder.safetensors"
 REPLAY = "nonfinite.pt"
 
 
@@ -50,7 +52,9 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
         if (out / RESULT).exists():
             return read_result(out)
         return None
-    if out.exists() and any(not p.name.startswith(".") and p.name not in (CONFIG, METRICS) for p in out.iterdir()):
+    if out.exists() and any(
+        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, corpus.TOKENISER) for p in out.iterdir()
+    ):
         raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -122,30 +126,15 @@ def result(config: Config, measures: Mapping[str, float], seconds: float, steps:
     }
 
 
-def export_encoder(out: Path, config: Config, built: Built, encoder: Encoder) -> None:
-    images = built.images
-    card = {
-        "encoder": config.encoder,
-        "channels": images.shape[0] + images.bits,
-        "size": built.size,
-        "width": encoder.width,
-        "normalise": {"mean": list(built.recipe.mean), "std": list(built.recipe.std)},
-        "data": config.data,
-        "method": config.method,
-        "loss": config.loss,
-        "key": config.key,
-        "isotherm": isotherm.__version__,
-    }
-    checkpoint.export(out / ENCODER, encoder, card)
-
-
-def load_encoder(path: Path) -> Encoder:
+def load_encoder(path: Path) -> Encoder | TextEncoder:
     """The encoder of a run's folder, or of an encoder.safetensors with its card."""
     path = path / ENCODER if path.is_dir() else path
     card_path = path.with_suffix(".json")
     if not path.exists() or not card_path.exists():
         raise ValueError(f"no encoder in {path.parent}: {path.name} and {card_path.name} belong together.")
     card = json.loads(card_path.read_text())
+    if "model" in card:
+        return pretrained(f"{HUB}{path.parent / card['model']}", card["pooling"]).eval()
     made = encoder_of(card["encoder"], card["channels"], card["size"])
     made.load_state_dict(load_file(path))
     return made.eval()
@@ -165,19 +154,39 @@ class Opened:
 
 def open_run(out: Path) -> Opened:
     """A run's network with its weights (the last, or their average if the run kept one), and its data."""
+    config, saved = _opened(out)
+    if is_text(config.data):
+        raise ValueError(f"{out} learnt from sentences, and this is about pictures.")
+    given = Pictures.of(config)
+    network, _ = networks(config, given.encoder())
+    network.load_state_dict(_weights(saved, "network."))
+    try:
+        test = given.test
+    except (ValueError, FileNotFoundError):
+        test = None
+    return Opened(out, config, network.eval(), given.images, test, given.recipe)
+
+
+def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:
+    """What a run made of sentences: its settings, and its encoder as the last checkpoint has it; no data is read."""
+    config, saved = _opened(out)
+    if not is_text(config.data):
+        raise ValueError(f"{out} learnt from pictures ({config.data}), and this is about sentences.")
+    own = out / corpus.TOKENISER
+    encoder = corpus.encoder_of(config, read_tokeniser(own) if own.exists() else None)
+    encoder.load_state_dict(_weights(saved, "network.encoder."))
+    return config, encoder.eval()
+
+
+def _opened(out: Path) -> tuple[Config, dict[str, Any]]:
     if not (out / CONFIG).exists():
         raise ValueError(f"{out} is no run: it has no {CONFIG}. `isotherm train --out {out}` makes one.")
-    config = configure(read_config(out))
     saved = last_checkpoint(out)
     if saved is None:
         raise ValueError(f"{out} has no {CHECKPOINT} yet.")
-    images = pictures(config, config.split)
-    made = views(config, images)
-    network, _ = networks(config, images, made.views[0].size or images.shape[1])
-    of = saved["method"] if saved["average"] is None else saved["average"]
-    network.load_state_dict({k.removeprefix("network."): v for k, v in of.items() if k.startswith("network.")})
-    try:
-        test: Images | None = None if config.test == config.split else pictures(config, config.test)
-    except (ValueError, FileNotFoundError):
-        test = None
-    return Opened(out, config, network.eval(), images, test, made)
+    return configure(read_config(out)), saved
+
+
+def _weights(saved: dict[str, Any], of: str) -> dict[str, Any]:
+    state = saved["method"] if saved["average"] is None else saved["average"]
+    return {k.removeprefix(of): v for k, v in state.items() if k.startswith(of)}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-Shape = Literal["constant", "step", "cosine"]
+Shape = Literal["constant", "step", "cosine", "linear"]
 Scaling = Literal["none", "linear", "sqrt"]
 
 
@@ -31,15 +31,15 @@ def rate(
 ) -> float:
     """The learning rate of a step.
 
-    `warmup` epochs of a straight line from 0, then a constant, half a cosine down to `floor`, or steps: times `factor`
-    from each of the `milestones` (epochs, counted from 0) on.
+    `warmup` epochs of a straight line from 0, then a constant, half a cosine or a straight line down to `floor`, or
+    steps: times `factor` from each of the `milestones` (epochs, counted from 0) on.
     """
     warm = round(warmup * epoch_steps)
     if step < warm:
         return peak * (step + 1) / warm
     if shape == "step":
         return peak * factor ** sum(step // epoch_steps >= m for m in milestones)
+    along = (step - warm) / max(1, steps - warm)
     if shape == "cosine":
-        along = (step - warm) / max(1, steps - warm)
         return floor + (peak - floor) * (1 + math.cos(math.pi * along)) / 2
-    return peak
+    return peak - (peak - floor) * along if shape == "linear" else peak

@@ -1,0 +1,127 @@
+"""`isotherm evaluate` for encoders of sentences: STS, SentEval's transfer tasks, and how the embedding lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isotherm.data import senteval
+from isotherm.data.sentences import is_text
+from isotherm.encoders import text
+from isotherm.encoders.contract import suggest
+from isotherm.evaluate.sts import STS, Encode, Geometry, sts, stsb_geometry
+from isotherm.evaluate.transfer import Transfer, transfer
+from isotherm.inspect.health import Health, examine
+from isotherm.inspect.page import page_of
+from isotherm.inspect.reading import Embedding
+from isotherm.train import runs
+
+PROBES = ("sts", "senteval")
+"""What `--probe` takes."""
+
+Note = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class TextAssessment:
+    """What the probes say of an encoder; None where they were not asked or their data is not there."""
+
+    name: str
+    sts: STS | None
+    transfer: Transfer | None
+    geometry: Geometry | None
+    """Of STS-B's test part."""
+    health: Health | None
+    """Of its sentences' embedding."""
+
+    def as_dict(self) -> dict[str, Any]:
+        parts = {"sts": self.sts, "senteval": self.transfer, "stsb_geometry": self.geometry}
+        return {
+            "encoder": self.name,
+            "probes": {name: part.as_dict() for name, part in parts.items() if part is not None},
+            "measures": {} if self.health is None else self.health.values,
+        }
+
+
+def about_sentences(source: str) -> bool:
+    """Whether `source` is an encoder of sentences: minilm, hf:NAME, a model's folder, a run that learnt from text."""
+    if text.is_text_encoder(source):
+        return True
+    settings = Path(source) / runs.CONFIG
+    if settings.exists():
+        return is_text(str(runs.read_config(Path(source)).get("data")))
+    return (Path(source) / "config.json").exists()
+
+
+def encoder_of(source: str) -> text.TextEncoder:
+    """The encoder that `source` names."""
+    if source == text.SMALL:
+        raise ValueError(f"{text.SMALL} has nothing to show before it is trained; name a run.")
+    if text.is_text_encoder(source):
+        return text.pretrained(source)
+    if (Path(source) / runs.CONFIG).exists():
+        return runs.open_text_encoder(Path(source))[1]
+    return text.pretrained(f"{text.HUB}{source}")
+
+
+def assess(
+    source: str,
+    probes: Sequence[str] = ("sts",),
+    folder: Path | None = None,
+    seed: int = 0,
+    html: Path | None = None,
+    to_json: Path | None = None,
+    command: str = "",
+    note: Note = lambda stage, detail: None,
+) -> TextAssessment:
+    """Probe an encoder of sentences on the data in `folder` (by default senteval in the data root)."""
+    for name in probes:
+        if name not in PROBES:
+            raise ValueError(f"no probe '{name}' for sentences{suggest(name, PROBES)}")
+    place = senteval.folder(folder)
+    note("opening the encoder", source)
+    encode = remembering(encoder_of(source), note)
+    similar = sts(encode, place) if "sts" in probes else None
+    learnt = transfer(encode, place, note=lambda task: note(f"transfer, {task}", "")) if "senteval" in probes else None
+    geometry = health = None
+    if similar is not None and "STS-B" in similar.tasks:
+        note("examining the embedding", "")
+        geometry = stsb_geometry(encode, place, "test")
+        health = _examined(Path(source).name, encode, place, html, seed, command)
+    found = TextAssessment(source, similar, learnt, geometry, health)
+    if to_json is not None:
+        to_json.write_text(json.dumps(found.as_dict(), indent=1) + "\n")
+    return found
+
+
+def remembering(encoder: text.TextEncoder, note: Note = lambda stage, detail: None) -> Encode:
+    """`encoder.encode`, which encodes no sentence twice."""
+    known: dict[str, int] = {}
+    rows = torch.empty(0, encoder.width)
+
+    def encode(sentences: Sequence[str]) -> Tensor:
+        nonlocal rows
+        new = [s for s in dict.fromkeys(sentences) if s not in known]
+        if new:
+            known.update(zip(new, range(len(rows), len(rows) + len(new)), strict=True))
+            made = encoder.encode(new, note=lambda done, total: note("encoding", f"{done:,} of {total:,} sentences"))
+            rows = torch.cat([rows, made])
+        return rows[[known[s] for s in sentences]]
+
+    return encode
+
+
+def _examined(name: str, encode: Encode, place: Path, html: Path | None, seed: int, command: str) -> Health:
+    (pairs,), _ = senteval.rated(place, "STS-B", "test")
+    z = encode(list(dict.fromkeys([*pairs.first, *pairs.second])))
+    health = examine(z, name=name, seed=seed)
+    if html is not None:
+        embedding = Embedding(name, z, None, (), None, torch.arange(len(z)), len(z), ())
+        page_of(health, embedding, seed=seed, command=command).write(html)
+    return health
