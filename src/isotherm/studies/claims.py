@@ -310,6 +310,21 @@ def ordered(measure: str, points: Sequence[Place]) -> Judge:
     return judge
 
 
+def gains(measure: str, place: Place, over: Sequence[str], least: float) -> Judge:
+    """A measure of a point is above others of the same runs by `least` or more, in every seed."""
+
+    def judge(records: Records) -> Verdict:
+        mine = records.by_seed(place[0], measure, place[1])
+        shown = {}
+        for other in over:
+            theirs = records.by_seed(place[0], other, place[1])
+            shown[other] = [round(mine[s] - theirs[s], 4) for s in sorted(mine.keys() & theirs.keys())]
+        held = all(found and min(found) >= least for found in shown.values())
+        return Verdict(held, {f"{measure} less": shown, "least": least})
+
+    return judge
+
+
 def smaller_drop(measure: str, arm: str, rivals: Sequence[str], over: str, start: Any, end: Any) -> Judge:
     """From one value of `over` to another an arm surely loses less than each rival, seed by seed."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,11 +24,14 @@ SHOWN = {
     "knn": "kNN accuracy",
     "knn1": "accuracy of the nearest neighbour",
     "uniformity": "−uniformity",
+    "sts": "mean of the STS tasks",
+    "stsb_uniformity": "−uniformity",
+    "stsb_alignment": "alignment",
     "positive_similarity": "similarity of two views",
     "prior_distance": "distance from a Gaussian",
     "step_seconds": "seconds a step",
 }
-NEGATED = {"uniformity"}
+NEGATED = {"uniformity", "stsb_uniformity"}
 """The papers plot its negative."""
 REFERENCE = ("simple", "hard simple")
 
@@ -65,6 +70,17 @@ def family(records: Records, arm: str, over: str, by: str, x: str, measure: str,
         at, means, deviations = records.where(**{by: value}).along(arm, over, measure)
         lines.append(Line(f"{by.rpartition('.')[2]} {value:g}", at, means, means - deviations, means + deviations))
     return [Lines(_capital(f"{title_of(measure)} against {x}, {arm}{more}"), lines, x=x, y=title_of(measure))]
+
+
+def split(
+    records: Records, arm: str, by: str, values: Sequence[tuple[Any, str]], over: str, x: str, measure: str
+) -> list[Chart]:
+    """A measure of one arm against what was varied: a chart for each value of something else."""
+    charts: list[Chart] = []
+    for value, title in values:
+        for chart in against(records.where(**{by: value}), [arm], over, x, (measure,), log_x=True):
+            charts.append(dataclasses.replace(chart, title=f"{title}: {chart.title[:1].lower()}{chart.title[1:]}"))
+    return charts
 
 
 def grid(records: Records, arm: str, rows: str, columns: str, measures: Sequence[str]) -> list[Chart]:
@@ -133,13 +149,15 @@ def ode(tau_max: float) -> list[Chart]:
     return [Lines("Exact temperature against similarity", lines, x="similarity", y="τ(s)", note=note)]
 
 
-def profiles(ranges: Sequence[tuple[float, float]], shifts: Sequence[tuple[float, float]]) -> list[Chart]:
-    """τ(s) of DySTreSS: cosine over several ranges; moved minima."""
+def profiles(
+    ranges: Sequence[tuple[float, float]],
+    shifts: Sequence[tuple[float, float]],
+    ends: tuple[float, float] = (0.07, 0.2),
+) -> list[Chart]:
+    """τ(s) of DySTreSS: cosine over several ranges; moved minima between these `ends`."""
     s = torch.linspace(-1, 1, 201, dtype=torch.float64)
     plain = [Line(f"{a:g} to {b:g}", s.numpy(), temperature.Cosine(a, b)(s).numpy()) for a, b in ranges]
-    moved = [
-        Line(f"shift {d:+g}, k {k:g}", s.numpy(), temperature.Shifted(0.07, 0.2, d, k)(s).numpy()) for d, k in shifts
-    ]
+    moved = [Line(f"shift {d:+g}, k {k:g}", s.numpy(), temperature.Shifted(*ends, d, k)(s).numpy()) for d, k in shifts]
     return [
         Lines("Ranges of the cosine profile", plain, x="similarity", y="τ(s)"),
         Lines("Shifted profiles", moved, x="similarity", y="τ(s)"),

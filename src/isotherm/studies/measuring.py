@@ -17,11 +17,14 @@ from torch import Tensor
 from isotherm import measures
 from isotherm.data.images import Images
 from isotherm.data.probing import DIGIT, RANDBIT
+from isotherm.data.sentences import is_text
 from isotherm.data.sets import load
 from isotherm.evaluate.extract import features_of
 from isotherm.evaluate.knn import knn
 from isotherm.evaluate.linear import linear
 from isotherm.methods import Network
+from isotherm.studies import measuring_text as text
+from isotherm.studies.measuring_text import TrainedText
 from isotherm.train import build, checkpoint, runs
 from isotherm.train.config import Config, Place
 from isotherm.train.loop import train
@@ -195,13 +198,13 @@ def similarities_by_kind(a: Tensor, b: Tensor, labels: Tensor) -> dict[str, Any]
     return {name: s[mask].clamp(-1, 1).numpy() for name, mask in kinds.items() if mask.any()}
 
 
-def objective(t: Trained) -> dict[str, Any]:
+def objective(t: Trained | TrainedText) -> dict[str, Any]:
     lines = [json.loads(line) for line in (t.folder / runs.METRICS).read_text().splitlines()]
     losses = [line["loss_mean"] for line in lines if line.get("loss_mean") is not None]
     return {"loss": losses[-1]} if losses else {}
 
 
-def cost(t: Trained) -> dict[str, Any]:
+def cost(t: Trained | TrainedText) -> dict[str, Any]:
     result = runs.read_result(t.folder)
     return {"step_seconds": result["seconds"] / max(1, result["steps"])}
 
@@ -211,7 +214,8 @@ class Group:
     """Measures that are taken together: their names and what they are, and how."""
 
     names: Mapping[str, str]
-    take: Callable[[Trained], dict[str, Any]]
+    take: Callable[[Any], dict[str, Any]]
+    """Of a `Trained`; of a `TrainedText` where it is about sentences."""
 
 
 GROUPS = {
@@ -265,11 +269,49 @@ GROUPS = {
     "objective": Group({"loss": "mean of the loss over the last epoch"}, objective),
     "cost": Group({"step_seconds": "seconds a step, among the other runs of the study"}, cost),
     "pairs": Group({}, pairs),
+    "similarity": Group(
+        {
+            "sts": "mean of the seven STS tasks (Spearman)",
+            **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
+            "stsb": "STS-B, test part",
+            "sickr": "SICK-R, test part",
+        },
+        text.similarity,
+    ),
+    "sphere": Group(
+        {
+            "stsb_alignment": "mean squared distance of STS-B pairs (dev) that people scored above 4",
+            "stsb_uniformity": "uniformity of STS-B's sentences (dev)",
+            "effective_rank": "directions the embedding uses",
+        },
+        text.sphere,
+    ),
+    "before": Group(
+        {
+            "stsb_dev": "STS-B, dev part",
+            "stsb_untrained": "the same before the first step",
+            "stsb_words": "the same of the mean of the trained word embeddings",
+            "stsb_words_untrained": "the same of the mean of the untrained word embeddings",
+        },
+        text.before,
+    ),
+    "transfer": Group(
+        {
+            "transfer": "mean accuracy of SentEval's seven transfer tasks",
+            **{name: name.upper() for name in ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")},
+        },
+        text.classified,
+    ),
 }
 """Every group by its name."""
 USUAL = ("probes", "geometry", "separation")
 """What a study measures that does not say."""
-PERCENT = ("knn", "linear", "knn1", "knn10", "linear_whole", "linear_digit", "linear_bits")
+PERCENT = (
+    *("knn", "linear", "knn1", "knn10", "linear_whole", "linear_digit", "linear_bits"),
+    *GROUPS["similarity"].names,
+    *GROUPS["before"].names,
+    *GROUPS["transfer"].names,
+)
 """Measures that are told in percent."""
 
 
@@ -320,14 +362,22 @@ def discard_damaged(folder: Path) -> None:
             (folder / name).unlink()
 
 
+def opened(folder: Path) -> Trained | TrainedText:
+    return TrainedText(folder) if is_text(str(runs.read_config(folder)["data"])) else Trained(folder)
+
+
 def measure(folder: Path, groups: Sequence[str] = USUAL) -> dict[str, Any]:
     """What these groups say of a run; a part of its embeddings is kept beside."""
-    trained = Trained(folder)
+    trained = opened(folder)
     found: dict[str, Any] = {}
     for group in groups:
         found |= GROUPS[group].take(trained)
-    kept = some(trained.sample, KEPT, 0)
-    rows = features_of(trained.run.network, kept, trained.run.recipe).numpy().astype(np.float16)
-    labels = kept.labels.numpy()
+    if isinstance(trained, TrainedText):
+        rows = trained.encode(trained.sentences[:KEPT]).numpy().astype(np.float16)
+        labels = np.full(len(rows), -1)
+    else:
+        kept = some(trained.sample, KEPT, 0)
+        rows = features_of(trained.run.network, kept, trained.run.recipe).numpy().astype(np.float16)
+        labels = kept.labels.numpy()
     checkpoint.write_whole(folder / EMBEDDING, lambda file: np.savez(file, z=rows, labels=labels))
     return found

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import torch
 
+from isotherm.data.sentences import is_text
 from isotherm.data.sets import there
 from isotherm.studies.study import Point
-from isotherm.train.build import material
+from isotherm.train import corpus
 from isotherm.train.config import Config, Place
 from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+from isotherm.train.pictures import pictures
 
 STEPS = 3
 """Timed steps of each kind, after one that is not; the fastest counts."""
@@ -57,8 +59,11 @@ def check_data(points: Sequence[Point]) -> None:
         asked = (config.data, str(config.data_options), config.split, config.images, config.imbalance)
         if asked not in seen:
             seen.add(asked)
-            there(config.data)
-            material(config)
+            if is_text(config.data):
+                corpus.read(config)
+            else:
+                there(config.data)
+                pictures(config, config.split)
 
 
 def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: None) -> list[Kind]:

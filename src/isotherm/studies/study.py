@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import isotherm.studies
 from isotherm.data import sets
+from isotherm.data.sentences import is_text
 from isotherm.studies.measuring import GROUPS, USUAL, described
 from isotherm.train.config import Config, configure, merge, nested
 
@@ -153,7 +154,7 @@ class Study:
             raise ValueError(f"study {self.name} has no scale '{scale}'; it has: {', '.join(self.scales)}.")
         chosen = self.scales[scale]
         named = data or chosen.settings.get("data") or self.base.get("data", "digits")
-        if ":" not in str(named):
+        if ":" not in str(named) and not is_text(str(named)):
             sets.named(str(named))
         made = []
         for arm in self.arms:

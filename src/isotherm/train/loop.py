@@ -96,7 +96,7 @@ class State:
             raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
         if saved["fingerprint"] != self.fingerprint:
             raise ValueError(
-                f"the data of {self.config.data} is not what this run was started with (fingerprint "
+                f"the items of {self.config.data} are not those this run was started with (fingerprint "
                 f"{self.fingerprint} instead of {saved['fingerprint']}). Bring the old data back, or start a new run."
             )
         self.method.load_state_dict(saved["method"])

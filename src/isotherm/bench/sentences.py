@@ -1,0 +1,115 @@
+"""`isotherm bench sentences`: encoding and training with MiniLM, ours against sentence-transformers.
+
+The same sentences, batch and length, in one process, interleaved, the best of several rounds. Training is SimCSE as
+either library does it: a batch, two passes with dropout, InfoNCE at 0.05, AdamW. The rival's loop is the plainest one
+there is, without its trainer: tokenise, two forward passes, MultipleNegativesRankingLoss, backward, step.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import itertools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from isotherm.bench.measure import Bar, best_times
+from isotherm.data.sentences import load_sentences
+from isotherm.encoders import text
+from isotherm.train import runs
+from isotherm.train.config import Place, configure
+from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+
+ENCODED = 1024
+STEPS = 6
+BATCH = 64
+LENGTH = 32
+OURS, THEIRS = "isotherm", "sentence-transformers"
+
+
+def run(rounds: int, data: str, note: Callable[[str, str], None]) -> dict[str, dict[str, float]]:
+    """Sentences a second, of encoding and of training."""
+    try:
+        library = importlib.import_module("sentence_transformers")
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"the rival needs {error.name}: pip install -c constraints.txt sentence-transformers."
+        ) from error
+    keep_freed_memory()
+    encoder = text.pretrained(text.INSTALLED)
+    with tempfile.TemporaryDirectory() as folder, text.quietly():
+        out = Path(folder)
+        encoder.save(out / "model")
+        corpus = load_sentences(data)
+        rival = library.SentenceTransformer(str(out / "model"), device="cpu")
+        texts = [row[0] for row in corpus.texts(range(ENCODED))]
+        found: dict[str, dict[str, float]] = {"encoding": {}, "training": {}}
+        encoding = {
+            OURS: lambda: encoder.encode(texts, BATCH),
+            THEIRS: lambda: rival.encode(texts, batch_size=BATCH, show_progress_bar=False),
+        }
+        for name, seconds in best_times(encoding, rounds):
+            found["encoding"][name] = max(found["encoding"].get(name, 0.0), ENCODED / seconds)
+            note("encoding", f"{name} {found['encoding'][name]:,.0f} sentences/s")
+        made = _made(data, out)
+        training = {OURS: _ours(made), THEIRS: _theirs(made, rival)}
+        for name, seconds in best_times(training, rounds):
+            found["training"][name] = max(found["training"].get(name, 0.0), STEPS * BATCH / seconds)
+            note("training", f"{name} {found['training'][name]:,.1f} sentences/s")
+    return found
+
+
+def bars(found: dict[str, dict[str, float]]) -> list[Bar]:
+    made = []
+    for what, least in (("encoding", 0.9), ("training", 1.0)):
+        ratio = found[what][OURS] / found[what][THEIRS]
+        made.append(Bar(f"{what}, against {THEIRS}", f"≥ {least:g}×", f"{ratio:.2f}×", ratio >= least))
+    return made
+
+
+def _made(data: str, out: Path) -> Run:
+    """A run that is ready for its first step."""
+    settings = {"data": data, "images": STEPS * BATCH, "encoder": text.INSTALLED, "encoder.length": LENGTH}
+    config = configure({**settings, "batch": BATCH, "head": "none", "watch": 0})
+    place = Place(out=out / "run", quiet=True)
+    runs.prepare(out / "run", config, resume=False)
+    made = Run(fabric_for(config, place), config, place)
+    made.state.method.train()
+    with made.closing():
+        return made
+
+
+def _ours(made: Run) -> Callable[[], None]:
+    epochs = itertools.count()
+
+    def steps() -> None:
+        for batch in made.loader.epoch(next(epochs)):
+            made.advance(batch)
+
+    return steps
+
+
+def _theirs(made: Run, model: Any) -> Callable[[], None]:
+    """The same sentences in the same batches."""
+    corpus: Any = made.state.built.material
+    model = copy.deepcopy(model)
+    model.max_seq_length = LENGTH
+    losses = importlib.import_module("sentence_transformers.losses")
+    loss = losses.MultipleNegativesRankingLoss(model, scale=20.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-5, weight_decay=0.0)
+    model.train()
+    epochs = itertools.count()
+
+    def steps() -> None:
+        for places in made.loader.order(next(epochs)).split(BATCH):
+            sentences = [row[0] for row in corpus.sentences.texts(places)]
+            optimizer.zero_grad()
+            features = [model.preprocess(sentences) for _ in range(2)]
+            loss(features, None).backward()
+            optimizer.step()
+
+    return steps

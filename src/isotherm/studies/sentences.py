@@ -1,0 +1,228 @@
+"""Do temperatures that depend on the similarity make better sentence embeddings? (DySTreSS 2024, arXiv:2308.01140)
+
+    isotherm study sentences                        MiniLM and a small encoder, about an hour on two cores
+    isotherm study sentences --data text:FILE       other sentences, one a line
+
+SimCSE at several temperatures, with MACL, and with DySTreSS's ranges and shifts (Table 12), from the pretrained MiniLM
+and from a small encoder that starts from nothing; judged on the seven STS tasks. Expected: DySTreSS is ahead of SimCSE
+and MACL, most so with shifted minima.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from isotherm.studies import claims as judge
+from isotherm.studies import drawing as draw
+from isotherm.studies.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Verdict
+
+MINILM, SMALL, BERT = "minilm", "text_small", "hf:bert-base-uncased"
+TAU = "loss.temperature"
+TAUS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5)
+SIMCSE, BY_TAU, MACL, OURS = "SimCSE", "SimCSE by temperature", "MACL", "DySTreSS"
+RANGES = ((0.03, 0.05), (0.02, 0.05), (0.05, 0.07), (0.04, 0.05))
+SHIFTS = {"+": (-0.2, 0.6), "*": (-0.4, 0.7), "**": (-0.6, 0.8)}
+"""Δs and k of the rows of Table 12."""
+EACH = {"encoder": (MINILM, SMALL, BERT)}
+
+
+def _name(mark: str, low: float = 0.03, high: float = 0.05) -> str:
+    return f"{OURS}{mark}, {low:g} to {high:g}"
+
+
+def _ours(mark: str, low: float = 0.03, high: float = 0.05) -> dict[str, Any]:
+    shifted = {"loss.profile": "shifted", "loss.shift": SHIFTS[mark][0], "loss.scale": SHIFTS[mark][1]} if mark else {}
+    return {"loss": "DySTreSSLoss", "loss.tau_min": low, "loss.tau_max": high, **shifted}
+
+
+PLAIN, PLUS, STAR, STARS = (_name(mark) for mark in ("", *SHIFTS))
+STAR_RANGES = [_name("*", *ends) for ends in RANGES[1:]]
+PROFILES = (PLAIN, PLUS, STAR, STARS, *STAR_RANGES)
+
+
+def by_encoder(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A pretrained encoder takes small steps on few sentences, one that starts from nothing large ones on many."""
+    if settings["encoder"]["name"] == SMALL:
+        return {
+            "images": 40_000,
+            "batch": 256,
+            "epochs": 2,
+            "lr": 1e-3,
+            "warmup": 0.2,
+            "recipe": "crop",
+            "head": "none",
+            "encoder.width": 128,
+            "encoder.layers": 1,
+        }
+    return {"images": 6400, "batch": 64, "epochs": 1, "lr": 3e-5, "encoder.length": 32}
+
+
+def tiny(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds."""
+    if settings["encoder"]["name"] == SMALL:
+        return {"encoder.width": 16, "encoder.layers": 1, "encoder.vocabulary": 600}
+    return {"encoder.length": 16}
+
+
+base = {"data": "sentences", "method": "simcse", "watch": 0}
+measure = ("similarity", "sphere", "before")
+arms = (
+    Arm(SIMCSE, {"loss": "InfoNCELoss", TAU: 0.05}, EACH),
+    Arm(BY_TAU, {"loss": "InfoNCELoss"}, {**EACH, TAU: TAUS}),
+    Arm(MACL, {"loss": "MACLLoss", TAU: 0.05}, EACH),
+    *(Arm(_name(mark), _ours(mark), EACH) for mark in ("", *SHIFTS)),
+    *(Arm(_name("*", *ends), _ours("*", *ends), EACH) for ends in RANGES[1:]),
+)
+scales = {
+    "smoke": Scale(
+        "seconds, to see that everything works; the small encoder only",
+        {"images": 200, "epochs": 1, "batch": 50},
+        only={"encoder": (SMALL,), TAU: (0.02, 0.05, 0.2)},
+        adjust=tiny,
+    ),
+    "cpu": Scale(
+        "MiniLM on 6,400 sentences, a small encoder on 40,000; three seeds, one for the outer temperatures",
+        {},
+        seeds=3,
+        only={"encoder": (MINILM, SMALL), TAU: (0.01, 0.03, 0.05, 0.1, 0.5)},
+        once={TAU: (0.01, 0.5)},
+        adjust=by_encoder,
+    ),
+    "paper": Scale(
+        "§5.6: BERT on a million sentences of Wikipedia, SimCSE's settings; a GPU",
+        {"data": "text:wiki1m_for_simcse.txt", "head": "simcse"},
+        seeds=3,
+        only={"encoder": (BERT,)},
+        adjust=lambda settings: {"encoder.pooling": "cls", "encoder.length": 32},
+    ),
+}
+
+
+def _of(encoder: str, question: judge.Judge) -> judge.Judge:
+    """The same question about the runs from one encoder."""
+    return lambda records: question(records.where(encoder=encoder))
+
+
+def _claims(encoder: str, start: str) -> tuple[Claim, ...]:
+    """Table 12's, for runs from one encoder."""
+    here = {"encoder": encoder}
+    rivals = [(SIMCSE, here), (MACL, here)]
+    return (
+        Claim(
+            f"{start}: DySTreSS with a shift of −0.4 is ahead of SimCSE and MACL (mean of STS).",
+            "§5.6, Table 12",
+            ("sts",),
+            judge.ahead("sts", (STAR, here), rivals),
+        ),
+        Claim(
+            f"{start}: and with temperatures from 0.05 to 0.07, the best of the table.",
+            "§5.6, Table 12",
+            ("sts",),
+            judge.ahead("sts", (STAR_RANGES[1], here), rivals),
+        ),
+        Claim(
+            f"{start}: shifts of −0.2 and −0.4 are better than none.",
+            "§5.6, Table 12",
+            ("sts",),
+            lambda records: _both(
+                judge.ahead("sts", (PLUS, here), [(PLAIN, here)])(records),
+                judge.ahead("sts", (STAR, here), [(PLAIN, here)])(records),
+            ),
+        ),
+        Claim(
+            f"{start}: a lower temperature spreads the sentences more evenly.",
+            "Wang & Liu (arXiv:2012.09740) §4.1, of pictures",
+            ("stsb_uniformity",),
+            _of(encoder, judge.trend("stsb_uniformity", BY_TAU, 1)),
+        ),
+        Claim(
+            f"{start}: STS is best at a temperature inside the range.",
+            "SimCSE (arXiv:2104.08821) app. D: of 0.001 to 1, 0.05",
+            ("sts",),
+            _of(encoder, judge.inverted_u("sts", BY_TAU)),
+        ),
+    )
+
+
+def _both(*verdicts: Verdict) -> Verdict:
+    evidence = {k: v for verdict in verdicts for k, v in verdict.evidence.items()}
+    return Verdict(all(verdict.held for verdict in verdicts), evidence)
+
+
+claims = (
+    *_claims(MINILM, "From MiniLM"),
+    *_claims(SMALL, "From nothing"),
+    Claim(
+        "A small encoder that starts from nothing learns: STS-B rises by three points over its untrained self and over "
+        "the mean of its word embeddings, before and after.",
+        "ours",
+        ("stsb_dev", "stsb_untrained", "stsb_words", "stsb_words_untrained"),
+        judge.gains(
+            "stsb_dev",
+            (SIMCSE, {"encoder": SMALL}),
+            ("stsb_untrained", "stsb_words", "stsb_words_untrained"),
+            least=0.03,
+        ),
+    ),
+)
+STARTS = ((MINILM, "From MiniLM"), (SMALL, "From nothing"))
+figures = (
+    Figure(
+        "Similarity of sentences by method",
+        "Table 12",
+        ("sts",),
+        lambda records: [
+            chart
+            for encoder, start in STARTS
+            for chart in draw.bars(records.where(encoder=encoder), (SIMCSE, MACL, *PROFILES), "sts", start)
+        ],
+    ),
+    Figure(
+        "Against the temperature",
+        "SimCSE app. D",
+        ("sts", "stsb_uniformity", "stsb_alignment"),
+        lambda records: [
+            chart
+            for measure in ("sts", "stsb_uniformity", "stsb_alignment")
+            for chart in draw.split(records, BY_TAU, "encoder", STARTS, TAU, "temperature", measure)
+        ],
+    ),
+    Figure(
+        "Temperature against similarity",
+        "Table 12",
+        (),
+        lambda records: draw.profiles(RANGES, tuple(SHIFTS.values()), (0.03, 0.05)),
+    ),
+)
+compare = (Comparison(SIMCSE, "sts", (MACL, *PROFILES)),)
+_COLUMNS = (SIMCSE, MACL, *PROFILES)
+_STS = {
+    "STS12": ("sts12", 65.10, 67.49, 68.00, 70.19, 69.34, 69.65, 69.17, 69.02, 69.68),
+    "STS13": ("sts13", 80.32, 81.55, 81.58, 81.61, 81.76, 79.18, 81.69, 80.61, 80.33),
+    "STS14": ("sts14", 71.42, 73.21, 73.44, 73.89, 73.51, 72.37, 73.73, 73.81, 74.27),
+    "STS15": ("sts15", 80.51, 80.97, 80.33, 81.91, 81.61, 80.79, 81.38, 81.39, 80.55),
+    "STS16": ("sts16", 77.80, 77.52, 77.65, 77.36, 77.39, 76.83, 77.75, 79.75, 76.89),
+    "STS-B": ("stsb", 76.47, 76.54, 76.24, 77.06, 76.67, 75.59, 76.19, 77.97, 75.95),
+    "SICK-R": ("sickr", 70.69, 70.87, 70.98, 70.01, 71.53, 71.43, 70.98, 72.05, 70.82),
+    "average": ("sts", 74.62, 74.84, 74.80, 76.00, 75.96, 75.12, 75.84, 76.37, 75.50),
+}
+
+
+def _table(encoder: str) -> PaperTable:
+    return PaperTable(
+        ["encoder", "task", *_COLUMNS],
+        [["BERT" if i == 0 else "", task, *row[1:]] for i, (task, row) in enumerate(_STS.items())],
+        [(arm, {"encoder": encoder}) for arm in _COLUMNS],
+        [(task, str(row[0])) for task, row in _STS.items()],
+    )
+
+
+paper = {
+    "title": "Manna et al. 2024, Dynamically Scaled Temperature in Self-Supervised Contrastive Learning (DySTreSS)",
+    "address": "https://arxiv.org/abs/2308.01140",
+    "differs": "The paper trains BERT on a million sentences of Wikipedia (SimCSE's). At cpu scale we start from "
+    "MiniLM, which a thousand million pairs have taught before, on 2,560 sentences, and from a small encoder of one "
+    "layer with random weights on 40,000, whose views are crops; other sentences than the paper's. MACL has τ₀ 0.05 "
+    "and the settings of its own paper for pictures. In the printed Table 12 the averages of MACL and of DySTreSS "
+    "without a shift do not follow from their columns, whose means are 75.45 and 75.46; the other rows' do.",
+    "tables": {"Table 12 (STS; ours from MiniLM)": _table(MINILM), "Table 12 (STS; ours from nothing)": _table(SMALL)},
+}
