@@ -20,6 +20,7 @@ from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
 from isotherm.train.config import Place, configure, help_text  # noqa: E402
 from isotherm.train.loop import Run, Stopped, fabric_for, train  # noqa: E402
+from isotherm.train.presets import PRESETS  # noqa: E402
 from isotherm.types import Batch  # noqa: E402
 from isotherm.views.words import RECIPES  # noqa: E402
 
@@ -276,7 +277,7 @@ def test_views_of_words_keep_the_ends_and_depend_on_id_epoch_and_view_only():
 
 def test_a_run_on_sentences_leaves_what_the_contract_names_and_other_libraries_load(corpus, tmp_path):
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    out = run(tmp_path / "a", corpus)
+    out = run(tmp_path / "a", corpus, recipe="dropout")
     names = (
         "config.yaml",
         "metrics.jsonl",
@@ -353,6 +354,15 @@ def test_every_loss_and_method_trains_on_sentences(corpus, tmp_path, settings):
     assert np.isfinite(json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["loss_mean"])
 
 
+@pytest.mark.parametrize("name", [name for name in PRESETS if name.startswith("simcse")])
+def test_every_preset_of_sentences_takes_a_step(name, corpus, encoder, tmp_path):
+    encoder.save(tmp_path / "bert")
+    model = {**configure({}, preset=name).encoder, "name": f"hf:{tmp_path / 'bert'}"}
+    tiny = {"data": f"text:{corpus}", "encoder": model, "batch": 40, "watch": 0}
+    assert train(configure(tiny, preset=name), Place(out=tmp_path / "a", quiet=True))["steps"] == 2
+    assert runs.load_encoder(tmp_path / "a").pooling == "cls"
+
+
 def test_pairs_and_triples_train_and_columns_choose_them(triples, tmp_path):
     for columns in (["sent0", "sent1"], ["sent0", "sent1", "hard_neg"]):
         options = {"data_options": {"columns": columns}, "epochs": 1, "batch": 8}
@@ -368,10 +378,13 @@ def test_the_usual_settings_are_simcse_s_own_and_lie_under_what_is_said(corpus):
     assert (plain.lr, plain.batch, plain.epochs, plain.optimizer, plain.schedule) == (3e-5, 64, 1, "adamw", "linear")
     said = configure({"data": f"text:{corpus}", "lr": 0.01, "loss": "NTXentLoss"})
     assert (said.lr, said.loss["temperature"], said.encoder["name"]) == (0.01, 0.2, "text_small")
+    assert (said.recipe, said.head["name"]) == ("crop", "none")
+    pairs = configure({"data": f"text:{corpus}", "data_options": {"columns": ["a", "b"]}})
+    assert pairs.recipe is None
     assert configure({}).method["name"] == "simclr"
     shown = help_text(["--data", "text:x", "--help"])
     assert "--encoder.vocabulary" in shown
-    assert "(0.001)" in next(line for line in shown.splitlines() if line.startswith("  --lr "))
+    assert "(0.005)" in next(line for line in shown.splitlines() if line.startswith("  --lr "))
 
 
 @pytest.mark.parametrize(

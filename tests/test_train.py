@@ -123,7 +123,7 @@ def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):
         assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", [name for name in PRESETS if not name.startswith("simcse")])  # test_text has those
 def test_every_preset_takes_a_step_with_tiny_pictures(name, tmp_path):
     gray = name in ("digits", "chen-li-vae")
     rng = np.random.default_rng(0)

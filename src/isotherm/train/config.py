@@ -304,8 +304,7 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, P
         chosen = settings.setdefault(part, {})
         if not isinstance(chosen, Mapping) or not isinstance(chosen.get("name", ""), str):
             raise ValueError(f"{part} must be a name, or {{name: …, settings}}; got {chosen!r}.")
-    settings = completed(settings)
-    settings = merge(usual(settings), settings)
+    settings = completed(merge(usual(settings), settings))
     method = named(str(settings["method"]["name"]))
     if method.loss is None:
         if settings["loss"].get("name"):
@@ -338,17 +337,27 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, P
 
 def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Every part with a name: the method's default where none is given."""
-    method = settings["method"].get("name", "simcse" if is_text(str(settings.get("data"))) else "simclr")
+    method = method_of(settings)
     names = {"method": method, "encoder": named(method).encoder, "head": named(method).head, "predictor": "simclr"}
     return {**settings, **{part: {"name": name, **settings[part]} for part, name in names.items()}}
 
 
+def method_of(settings: Mapping[str, Any]) -> str:
+    """The method that is named, or the usual one for the data."""
+    return str(settings["method"].get("name", "simcse" if is_text(str(settings.get("data"))) else "simclr"))
+
+
 def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What goes without saying for this method and encoder, under whatever is said."""
-    if settings["method"]["name"] != "simcse":
+    method = method_of(settings)
+    if method != "simcse":
         return {}
-    scratch = settings["encoder"]["name"] == text.SMALL
-    return nested(USUAL["sentences from scratch" if scratch else "sentences"])
+    scratch = settings["encoder"].get("name", named(method).encoder) == text.SMALL
+    found = nested(USUAL["sentences from scratch" if scratch else "sentences"])
+    columns = settings.get("data_options", {}).get("columns", ())
+    if not isinstance(columns, str) and len(columns) > 1:
+        found.pop("recipe", None)  # pairs are views already
+    return found
 
 
 def specifications(settings: Mapping[str, Any]) -> dict[str, Spec]:
@@ -518,11 +527,12 @@ def help_text(argv: Sequence[str] = ()) -> str:
     for part in PARTS:
         name, _ = _taken(words, f"--{part}")
         chosen[part] = {"name": name} if name else {}
-    chosen = completed({**chosen, "data": _taken(words, "--data")[0]})
+    chosen["data"] = _taken(words, "--data")[0]
+    chosen = completed(merge(usual(chosen), chosen))
     method = named(chosen["method"]["name"])
     if method.loss and not chosen["loss"]:
         chosen["loss"] = {"name": method.loss}
-    goes = flat(merge(usual(chosen), {"loss": chosen["loss"]}))
+    goes = {k: v for k, v in flat(chosen).items() if v is not None}
     specs = {k: (kind, goes.get(k, default), about) for k, (kind, default, about) in specifications(chosen).items()}
     lines = []
     for name, (kind, default, about) in specs.items():

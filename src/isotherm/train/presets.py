@@ -63,6 +63,23 @@ _CHEN_LI_LARGE = {
     "head.width": 128,
     "batch": 1024,
 }
+_SIMCSE = {
+    "data": "text:wiki1m_for_simcse.txt",
+    "method": "simcse",
+    "encoder": "hf:bert-base-uncased",
+    "encoder.pooling": "cls",
+    "encoder.length": 32,
+    "head": "simcse",
+    "loss": "InfoNCELoss",
+    "loss.temperature": 0.05,
+    "epochs": 1,
+    "batch": 64,
+    "lr": 3e-5,
+    "optimizer": "adamw",
+    "schedule": "linear",
+    "weight_decay": 0.0,
+}
+_WITHOUT_LOSS = {k: v for k, v in _SIMCSE.items() if not k.startswith("loss")}
 _DYSTRESS = {
     "data": "cifar10",
     "recipe": "simclr-cifar",
@@ -288,6 +305,31 @@ PRESETS = {
             "loss.temperature": 0.2,
         },
     ),
+    "simcse-bert": Preset(
+        "SimCSE (arXiv:2104.08821) app. A, unsupervised: BERT on a million sentences of Wikipedia, the baseline of "
+        "DySTreSS Table 12",
+        _SIMCSE,
+    ),
+    "simcse-bert-macl": Preset(
+        "DySTreSS Table 12, the rival: SimCSE with MACL (τ₀ is SimCSE's; α and A₀ are MACL's for pictures)",
+        {**_WITHOUT_LOSS, "loss": "MACLLoss", "loss.temperature": 0.05},
+    ),
+    "simcse-bert-dystress": Preset(
+        "DySTreSS Table 12: SimCSE with temperatures from 0.03 to 0.05",
+        {**_WITHOUT_LOSS, "loss": "DySTreSSLoss", "loss.tau_min": 0.03, "loss.tau_max": 0.05},
+    ),
+    "simcse-bert-dystress-shifted": Preset(
+        "DySTreSS Table 12, its best: from 0.05 to 0.07, shift −0.4, scale 0.7",
+        {
+            **_WITHOUT_LOSS,
+            "loss": "DySTreSSLoss",
+            "loss.profile": "shifted",
+            "loss.tau_min": 0.05,
+            "loss.tau_max": 0.07,
+            "loss.shift": -0.4,
+            "loss.scale": 0.7,
+        },
+    ),
     "mocov3-imagenet": Preset("MoCo v3 (arXiv:2104.02057) with ResNet-50", _MOCO_V3),
 }
 """Every recipe by name."""
@@ -306,9 +348,11 @@ USUAL = {
     "sentences from scratch": {
         "loss": "InfoNCELoss",
         "loss.temperature": 0.05,
-        "epochs": 2,
+        "recipe": "crop",
+        "head": "none",
+        "epochs": 1,
         "batch": 256,
-        "lr": 1e-3,
+        "lr": 5e-3,
         "optimizer": "adamw",
         "schedule": "linear",
         "warmup": 0.1,
@@ -316,4 +360,4 @@ USUAL = {
     },
 }
 """What `isotherm train --method simcse` does unless told: SimCSE's own settings (app. A), which are for a pretrained
-encoder, and larger steps for one that is not."""
+encoder; larger steps, and crops for views, for one that starts from nothing and knows no words (docs/sentences.md)."""

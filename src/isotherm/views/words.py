@@ -14,8 +14,8 @@ from torch import Tensor
 from isotherm.views.chance import uniforms
 
 Tokens = list[int]
-CROPPED = 0.3
-"""The least share of a sentence that a crop keeps."""
+CROPPED = (0.2, 0.6)
+"""The least and the largest share of a sentence that a crop keeps."""
 DELETED = 0.2
 """The share of tokens that are left out."""
 
@@ -39,9 +39,9 @@ class TextRecipe:
 
 
 def crop(inside: Tokens, chance: Sequence[float]) -> Tokens:
-    """A run of neighbouring tokens, `CROPPED` of them or more."""
-    n = len(inside)
-    keep = max(1, math.ceil(n * (CROPPED + (1 - CROPPED) * chance[0])))
+    """A run of neighbouring tokens, as large a part of them as `CROPPED` says."""
+    n, (least, most) = len(inside), CROPPED
+    keep = max(1, math.ceil(n * (least + (most - least) * chance[0])))
     start = int(chance[1] * (n - keep + 1))
     return inside[start : start + keep]
 
