@@ -166,8 +166,37 @@ def random_pictures(tmp_path_factory):
     return f"arrays:{path}"
 
 
+def test_gains_are_judged_in_every_seed():
+    runs_ = [record("a", None, s, after=0.6 + s / 100, before=0.5) for s in (0, 1)]
+    assert claims.gains("after", ("a", {}), ("before",), least=0.1)(Records(runs_)).held
+    assert not claims.gains("after", ("a", {}), ("before",), least=0.105)(Records(runs_)).held
+    assert not claims.gains("after", ("a", {}), ("before", "other"), least=0.0)(Records(runs_)).held
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", studies.names())
+def test_every_kind_of_run_on_sentences_at_paper_scale_takes_a_step(tmp_path):
+    """BERT's place is taken by a small one: the real one is not here."""
+    text = pytest.importorskip("isotherm.encoders.text")
+    pytest.importorskip("transformers", reason="the extra 'text' is not installed")
+    rows = [f"sentence number {i} of {i * i}" for i in range(8)]
+    (tmp_path / "corpus.txt").write_text("\n".join(rows))
+    text.small(text.train_tokeniser(rows, 300), width=16, layers=2, heads=2).save(tmp_path / "bert")
+    kinds = {p.config.loss["name"]: p.config for p in studies.load("sentences").points("paper")}
+    assert set(kinds) == {"InfoNCELoss", "MACLLoss", "DySTreSSLoss"}
+    for name, config in kinds.items():
+        assert (config.encoder["pooling"], config.encoder["length"], config.head["name"]) == ("cls", 32, "simcse")
+        encoder = {**config.encoder, "name": f"hf:{tmp_path / 'bert'}"}
+        small = replace(config, data=f"text:{tmp_path / 'corpus.txt'}", batch=4, encoder=encoder)
+        place = Place(out=tmp_path / name, quiet=True)
+        place.out.mkdir()
+        run = Run(fabric_for(small, place), small, place)
+        with run.closing():
+            value, _ = run.advance(next(iter(run.loader.epoch(0))))
+        assert np.isfinite(value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in studies.names() if name != "sentences"])
 def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_pictures, tmp_path):
     """The paper's network, views, optimiser and loss; the pictures are few, random and (ImageNet's apart) 32 × 32."""
     data = None if name == "saturation" else random_pictures
@@ -228,6 +257,11 @@ def test_what_is_done_is_not_done_again_and_the_report_is_written_anew(smoke, ca
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in studies.names() if n != "temperature"])
 def test_every_other_study_runs_at_smoke_scale(name, tmp_path):
+    if name == "sentences":
+        pytest.importorskip("transformers", reason="the extra 'text' is not installed")
+        data = Path(os.environ.get("ISOTHERM_DATA", "nowhere"))
+        if not ((data / "senteval").is_dir() and (data / "text/sentences.txt").is_file()):
+            pytest.skip("ISOTHERM_DATA does not hold senteval and text/sentences.txt")
     assert main(["study", name, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "2"]) == 0
     judged = json.loads((tmp_path / "s/claims.json").read_text())
     if name == "entropy":

@@ -426,6 +426,28 @@ def test_a_file_with_one_sentence_and_an_empty_one_say_what_is_wrong(tmp_path, c
         assert err.count("\n") == 1
 
 
+def test_what_was_wrong_with_a_file_is_said_and_kept_with_the_result(tmp_path, capsys):
+    long = ("word " * 20_000).encode()
+    lines = [
+        b"one sentence here",
+        b"",
+        b"one sentence here",
+        b"caf\xe9",
+        "emoji 🙂 und 我们".encode(),
+        long,
+        b"the last one",
+    ]
+    (tmp_path / "odd.txt").write_bytes(b"\n".join(lines))
+    words = ["--batch", "3", "--encoder.width", "16", "--encoder.vocabulary", "300", "--watch", "0"]
+    assert main(["train", "--data", f"text:{tmp_path / 'odd.txt'}", *words, "--out", str(tmp_path / "a")]) == 0
+    said = capsys.readouterr().err
+    notes = json.loads((tmp_path / "a/result.json").read_text())["notes"]
+    assert len(notes) == 4
+    assert all(note in said for note in notes)
+    assert any("line 4 is not UTF-8 (byte 0xe9)" in note for note in notes)
+    assert any("1 duplicate" in note for note in notes)
+
+
 # evaluation
 
 

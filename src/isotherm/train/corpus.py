@@ -78,6 +78,11 @@ class Corpus:
         return self.sentences.ids
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the results should know of the data."""
+        return self.sentences.notes
+
+    @property
     def hard_negatives(self) -> bool:
         return len(self.sentences.columns) == 3
 

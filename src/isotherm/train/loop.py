@@ -184,6 +184,8 @@ class Run:
         before = self.state.seconds
         self.state.method.train()
         with self._listening(), self.progress, self.closing():
+            for line in self.state.built.material.notes:
+                self.progress.tell(line)
             for epoch in range(self.state.step // len(self.loader), self.config.epochs):
                 self._epoch(epoch, began, before)
             self.state.seconds = before + time.monotonic() - began
@@ -410,6 +412,7 @@ class Run:
                 found["skipped"] = float(self.state.skipped)
             self.state.built.material.export(self.out, network.encoder)
             result = runs.result(self.config, found, self.state.seconds, self.steps)
+            result["notes"] = list(self.state.built.material.notes)
             checkpoint.write_json(self.out / runs.RESULT, result)
         return result
 

@@ -50,6 +50,11 @@ class Pictures:
         return self.images.ids
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the results should know of the data."""
+        return self.images.notes
+
+    @property
     def classes(self) -> int:
         return len(self.images.classes)
 

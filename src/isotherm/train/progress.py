@@ -67,6 +67,11 @@ class Progress:
             else:
                 self._line(text)
 
+    def tell(self, text: str) -> None:
+        """A line that stays."""
+        if self.shown:
+            self._line(text)
+
     def warn(self, text: str) -> None:
         if self.bar is not None:
             self.bar.console.print(f"warning: {text}", highlight=False, markup=False)
@@ -102,6 +107,8 @@ def described(line: Mapping[str, Any], epochs: int) -> str:
         parts.append(f"loss {line['loss_mean']:.4f}")
     if "knn" in line:
         parts.append(f"kNN {100 * line['knn']:.1f} %")
+    if "stsb_dev" in line:
+        parts.append(f"STS-B dev {100 * line['stsb_dev']:.2f}")
     parts += [f"{name} {line[name]:.3f}" for name in ("uniformity", "tolerance", "alignment") if name in line]
     return "  ".join(parts)
 
