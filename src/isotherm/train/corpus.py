@@ -101,7 +101,7 @@ class Corpus:
         seed = self.config.seed
 
         def vary(tokens: torch.Tensor, ids: torch.Tensor, epoch: int, view: int) -> torch.Tensor:
-            rows = [[t for t in row if t != encoder.padding] for row in tokens.tolist()]
+            rows = [[t for t in row if t != text.PADDING] for row in tokens.tolist()]
             return encoder.padded(self.recipe.view(rows, ids, seed=seed, epoch=epoch, view=view))  # type: ignore[no-any-return]
 
         return TextLoader(

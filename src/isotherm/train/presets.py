@@ -350,7 +350,7 @@ USUAL = {
         "loss.temperature": 0.05,
         "recipe": "crop",
         "head": "none",
-        "epochs": 1,
+        "epochs": 2,
         "batch": 256,
         "lr": 5e-3,
         "optimizer": "adamw",

@@ -14,7 +14,7 @@ from torch import Tensor
 from isotherm.views.chance import uniforms
 
 Tokens = list[int]
-CROPPED = (0.2, 0.6)
+CROPPED = (0.15, 0.4)
 """The least and the largest share of a sentence that a crop keeps."""
 DELETED = 0.2
 """The share of tokens that are left out."""
@@ -56,7 +56,7 @@ RECIPES = {
     r.name: r
     for r in (
         TextRecipe("dropout", "the sentence itself; the encoder's dropout makes the views (SimCSE, arXiv:2104.08821)"),
-        TextRecipe("crop", "two runs of its words, 30 % of them or more (as Contriever, arXiv:2112.09118)", crop),
+        TextRecipe("crop", "two runs of its words, 15 to 40 % of them each (as Contriever, arXiv:2112.09118)", crop),
         TextRecipe("delete", "without a fifth of its words, drawn anew (as CLEAR, arXiv:2012.15466)", delete),
     )
 }
