@@ -12,7 +12,7 @@ import torch
 transformers = pytest.importorskip("transformers", reason="the extra 'text' is not installed")
 
 from isotherm import nn  # noqa: E402
-from isotherm.assess_text import about_sentences, assess, encoder_of, remembering  # noqa: E402
+from isotherm.assess_text import about_sentences, assess, encoder_of  # noqa: E402
 from isotherm.cli import main  # noqa: E402
 from isotherm.encoders import text  # noqa: E402
 from isotherm.methods import Network, SimCSE  # noqa: E402
@@ -481,7 +481,7 @@ def test_a_sentence_is_encoded_once(encoder):
     seen = []
     real = encoder.encode
     encoder.encode = lambda sentences, **settings: (seen.extend(sentences), real(sentences, **settings))[1]
-    encode = remembering(encoder)
+    encode = text.remembering(encoder)
     a = encode(["the cat", "a dog", "the cat"])
     b = encode(["a dog", "one bird"])
     assert seen == ["the cat", "a dog", "one bird"]

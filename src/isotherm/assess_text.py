@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from isotherm.data import senteval
 from isotherm.data.sentences import is_text
@@ -86,7 +85,9 @@ def assess(
             raise ValueError(f"no probe '{name}' for sentences{suggest(name, PROBES)}")
     place = senteval.folder(folder)
     note("opening the encoder", source)
-    encode = remembering(encoder_of(source), note)
+    encode = text.remembering(
+        encoder_of(source), lambda done, total: note("encoding", f"{done:,} of {total:,} sentences")
+    )
     similar = sts(encode, place) if "sts" in probes else None
     learnt = transfer(encode, place, note=lambda task: note(f"transfer, {task}", "")) if "senteval" in probes else None
     geometry = health = None
@@ -98,23 +99,6 @@ def assess(
     if to_json is not None:
         to_json.write_text(json.dumps(found.as_dict(), indent=1) + "\n")
     return found
-
-
-def remembering(encoder: text.TextEncoder, note: Note = lambda stage, detail: None) -> Encode:
-    """`encoder.encode`, which encodes no sentence twice."""
-    known: dict[str, int] = {}
-    rows = torch.empty(0, encoder.width)
-
-    def encode(sentences: Sequence[str]) -> Tensor:
-        nonlocal rows
-        new = [s for s in dict.fromkeys(sentences) if s not in known]
-        if new:
-            known.update(zip(new, range(len(rows), len(rows) + len(new)), strict=True))
-            made = encoder.encode(new, note=lambda done, total: note("encoding", f"{done:,} of {total:,} sentences"))
-            rows = torch.cat([rows, made])
-        return rows[[known[s] for s in sentences]]
-
-    return encode
 
 
 def _examined(name: str, encode: Encode, place: Path, html: Path | None, seed: int, command: str) -> Health:

@@ -158,6 +158,24 @@ class TextEncoder(nn.Module):
             save_file({"layer_weights": ends}, folder / LAYERS / "model.safetensors")
 
 
+def remembering(
+    encoder: TextEncoder, note: Callable[[int, int], None] = lambda done, total: None
+) -> Callable[[Sequence[str]], Tensor]:
+    """`encoder.encode`, which encodes no sentence twice."""
+    known: dict[str, int] = {}
+    rows = torch.empty(0, encoder.width)
+
+    def encode(sentences: Sequence[str]) -> Tensor:
+        nonlocal rows
+        new = [s for s in dict.fromkeys(sentences) if s not in known]
+        if new:
+            known.update(zip(new, range(len(rows), len(rows) + len(new)), strict=True))
+            rows = torch.cat([rows, encoder.encode(new, note=note)])
+        return rows[[known[s] for s in sentences]]
+
+    return encode
+
+
 def is_text_encoder(name: str) -> bool:
     """Whether a name of an encoder stands for one of sentences."""
     return name in (SMALL, INSTALLED) or name.startswith(HUB)

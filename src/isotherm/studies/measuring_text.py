@@ -9,11 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotherm import measures
-from isotherm.assess_text import remembering
 from isotherm.data import senteval
-from isotherm.encoders.text import SMALL, TextEncoder, read_tokeniser
-from isotherm.evaluate.sts import Encode, dev_score, sts, stsb_geometry
+from isotherm.encoders.text import SMALL, TextEncoder, read_tokeniser, remembering
+from isotherm.evaluate.sts import Encode, dev_score, sts
 from isotherm.evaluate.transfer import transfer
 from isotherm.train import corpus, runs
 
@@ -28,6 +26,8 @@ class TrainedText:
         self.folder = folder
         self.config, self.encoder = runs.open_text_encoder(folder)
         self.place = senteval.folder()
+        self.seen: dict[str, float] = runs.read_result(folder)["measures"]
+        """What the run itself measured when it ended (`Corpus.look`)."""
 
     @cached_property
     def encode(self) -> Encode:
@@ -56,17 +56,11 @@ def similarity(t: TrainedText) -> dict[str, Any]:
 
 
 def sphere(t: TrainedText) -> dict[str, Any]:
-    there = stsb_geometry(t.encode, t.place, "dev")
-    z = t.encode(t.sentences)
-    return {
-        "stsb_alignment": there.alignment,
-        "stsb_uniformity": there.uniformity,
-        "effective_rank": measures.effective_rank(z),
-    }
+    return {name: t.seen[name] for name in ("stsb_alignment", "stsb_uniformity", "effective_rank") if name in t.seen}
 
 
 def before(t: TrainedText) -> dict[str, Any]:
-    found = {"stsb_dev": dev_score(t.encode, t.place)}
+    found = {"stsb_dev": t.seen["stsb_dev"]} if "stsb_dev" in t.seen else {}
     if t.config.encoder["name"] != SMALL:  # where a pretrained one starts is no question of the run
         return found
     return found | {

@@ -35,6 +35,8 @@ TOKENISER = "tokenizer.json"
 """The tokeniser that a run made for itself."""
 TAUGHT = 200_000
 """Rows of which a tokeniser is made, at most."""
+SHOWN = 2000
+"""Sentences whose embedding is looked at."""
 FOR_PICTURES = ("imbalance", "randbit", "digits", "size", "normalise")
 
 
@@ -124,8 +126,9 @@ class Corpus:
         `stsb_dev` is Spearman's correlation; without SentEval's data there is none.
         """
         encoder: Any = network.encoder
-        rows = self.sentences.texts(drawn(self.sentences, at_most or 2000, self.config.seed))
-        z = encoder.encode([row[0] for row in rows])
+        encode = text.remembering(encoder)
+        rows = self.sentences.texts(drawn(self.sentences, at_most or SHOWN, self.config.seed))
+        z = encode([row[0] for row in rows])
         if len(z) < 2 or not healthy(z):
             return {}
         found = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
@@ -133,8 +136,8 @@ class Corpus:
             place = senteval.folder()
         except (ValueError, FileNotFoundError):
             return found
-        found["stsb_dev"] = dev_score(encoder.encode, place)
-        there = stsb_geometry(encoder.encode, place, "dev")
+        found["stsb_dev"] = dev_score(encode, place)
+        there = stsb_geometry(encode, place, "dev")
         return found | {"stsb_alignment": there.alignment, "stsb_uniformity": there.uniformity}
 
     def fingerprint(self) -> str:
