@@ -12,11 +12,14 @@ import itertools
 import json
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import numpy as np
 import torch
@@ -102,7 +105,7 @@ class TextEncoder(nn.Module):
         length = length or self.length
         cut = [s[: CHARACTERS * length] for s in sentences]
         found: list[list[int]] = self.tokeniser(cut, truncation=True, max_length=length)["input_ids"]
-        return found
+        return [row or [self.filler] for row in found]  # a tokeniser without marks at the ends makes nothing of ""
 
     def padded(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Token numbers as one tensor (N, T), padded to the longest."""
@@ -284,6 +287,8 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
     if local and not (Path(source) / "config.json").exists():
         raise ValueError(f"{source} holds no model: it has no config.json.")
     try:
+        if not local:
+            _reach_the_hub(source)
         with quietly():
             config = transformers.AutoConfig.from_pretrained(source, local_files_only=local)
             for name in DROPOUTS if dropout is not None else ():
@@ -311,6 +316,18 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
             "tokenizer_config.json of the model it came from into its folder."
         ) from error
     return model, tokeniser
+
+
+def _reach_the_hub(name: str) -> None:
+    """Fail at once where the hub is not known and the model not in the cache: the library would try for long."""
+    hub = importlib.import_module("huggingface_hub")
+    if hub.constants.HF_HUB_OFFLINE or getproxies() or isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
+        return
+    host = urlsplit(hub.constants.ENDPOINT).hostname
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError as error:
+        raise OSError(f"no network: {host} is not known here") from error
 
 
 def _minilm() -> Path:
