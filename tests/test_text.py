@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +250,72 @@ def test_minilm_comes_from_its_package():
     assert s[0, 2] < 0.2
 
 
+def test_what_a_folder_cannot_be_taken_for_is_refused(encoder, tmp_path):
+    """Half precision, more modules or poolings than ours, a decoder, a tokeniser of another model."""
+    encoder.save(tmp_path / "m")
+    ours = encoder.encode(["the cat sits"])
+    half = transformers.AutoModel.from_pretrained(tmp_path / "m").to(torch.bfloat16)
+    half.save_pretrained(tmp_path / "half")
+    encoder.tokeniser.save_pretrained(tmp_path / "half")
+    loaded = text.pretrained(f"hf:{tmp_path / 'half'}")
+    assert next(loaded.parameters()).dtype == torch.float32
+    torch.testing.assert_close(loaded.encode(["the cat sits"]), ours, atol=0.05, rtol=0.05)
+
+    pooling = tmp_path / "m/1_Pooling/config.json"
+    plain = pooling.read_text()
+    for settings, said in (
+        ({"pooling_mode": "max"}, "with max"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "another pooling"),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "another pooling"),
+    ):
+        pooling.write_text(json.dumps(settings))
+        with pytest.raises(ValueError, match=f"{said}.*Say the pooling"):
+            text.pretrained(f"hf:{tmp_path / 'm'}")
+    assert text.pretrained(f"hf:{tmp_path / 'm'}", pooling="mean").pooling == "mean"
+    pooling.write_text(json.dumps({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}))
+    assert text.pretrained(f"hf:{tmp_path / 'm'}").pooling == "mean"
+    pooling.write_text(plain)
+    modules = json.loads((tmp_path / "m/modules.json").read_text())
+    dense = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    (tmp_path / "m/modules.json").write_text(json.dumps([*modules, dense]))
+    with pytest.raises(ValueError, match="with Dense"):
+        text.pretrained(f"hf:{tmp_path / 'm'}")
+
+    sizes = {
+        "vocab_size": len(encoder.tokeniser),
+        "d_model": 16,
+        "d_kv": 8,
+        "d_ff": 32,
+        "num_layers": 1,
+        "num_heads": 2,
+    }
+    transformers.T5Model(transformers.T5Config(**sizes)).save_pretrained(tmp_path / "t5")
+    encoder.tokeniser.save_pretrained(tmp_path / "t5")
+    with pytest.raises(ValueError, match="has a decoder"):
+        text.pretrained(f"hf:{tmp_path / 't5'}")
+    little = transformers.BertConfig(
+        vocab_size=10, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    transformers.BertModel(little).save_pretrained(tmp_path / "little")
+    encoder.tokeniser.save_pretrained(tmp_path / "little")
+    with pytest.raises(ValueError, match="they do not fit together"):
+        text.pretrained(f"hf:{tmp_path / 'little'}")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_tokeniser_that_pads_left_or_not_at_all_is_saved_as_it_was_used(encoder, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    encoder.save(tmp_path / "m")
+    odd = text.read_tokeniser(tmp_path / "m/tokenizer.json")
+    odd.padding_side = "left"
+    odd.pad_token, odd.eos_token = None, "[SEP]"
+    made = text.TextEncoder(encoder.model, odd)
+    sentences = ["the cat sits on the mat near the old tree", "a dog"]
+    made.save(tmp_path / "again")
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "again"), device="cpu").encode(sentences)
+    np.testing.assert_allclose(theirs, made.encode(sentences).numpy(), atol=1e-6)
+
+
 # the method
 
 
@@ -395,6 +462,7 @@ def test_pairs_and_triples_train_and_columns_choose_them(triples, tmp_path):
         built = build(configure({"data": f"text:{triples}", **QUICK, **options}))
         assert built.method.hard_negatives == (len(columns) == 3)
         assert built.material.views == len(columns)
+        assert built.material.recipe.name == "dropout"  # pairs are views already
         run(tmp_path / str(len(columns)), triples, **options)
 
 
@@ -404,9 +472,7 @@ def test_the_usual_settings_are_simcse_s_own_and_lie_under_what_is_said(corpus):
     assert (plain.lr, plain.batch, plain.epochs, plain.optimizer, plain.schedule) == (3e-5, 64, 1, "adamw", "linear")
     said = configure({"data": f"text:{corpus}", "lr": 0.01, "loss": "NTXentLoss"})
     assert (said.lr, said.loss["temperature"], said.encoder["name"]) == (0.01, 0.2, "text_small")
-    assert (said.recipe, said.head["name"]) == ("crop", "none")
-    pairs = configure({"data": f"text:{corpus}", "data_options": {"columns": ["a", "b"]}})
-    assert pairs.recipe is None
+    assert said.head["name"] == "none"
     assert configure({}).method["name"] == "simclr"
     shown = help_text(["--data", "text:x", "--help"])
     assert "--encoder.vocabulary" in shown
@@ -420,6 +486,11 @@ def test_the_usual_settings_are_simcse_s_own_and_lie_under_what_is_said(corpus):
         ({"randbit": 2}, "randbit is for pictures"),
         ({"recipe": "simclr"}, "no recipe 'simclr' for sentences"),
         ({"data_options": {"column": ["a"]}}, "no option 'column'; did you mean 'columns'"),
+        ({"data_options": {"buckt": 3}}, "did you mean 'bucket'"),
+        ({"data_options": {"bucket": "foo"}}, "bucket must be a whole number"),
+        ({"ratio": 0.5}, "ratio is for pictures"),
+        ({"split": "dev"}, "split is for pictures"),
+        ({"encoder": "hf:"}, "'hf:' names no model"),
         ({"images": 1000}, "80 sentences; 1000 are asked for"),
         ({"encoder.width": 15}, "multiple of heads"),
         ({"encoder.pooling": "max"}, "pooling must be one of"),
@@ -431,6 +502,28 @@ def test_what_does_not_fit_sentences_is_refused(corpus, settings, said):
     small = {} if "encoder" in settings else QUICK
     with pytest.raises((ValueError, TypeError), match=said):
         build(configure({"data": f"text:{corpus}", **small, **settings}))
+
+
+def test_a_tokeniser_left_by_a_refused_run_is_not_used(corpus, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("".join(f"{i} 我们 句子 {i * i}\n" for i in range(40)))
+    place = Place(out=tmp_path / "a", quiet=True)
+    with pytest.raises(ValueError, match="larger than"):
+        train(configure({"data": f"text:{other}", **QUICK, "batch": 64}), place)
+    assert (tmp_path / "a/tokenizer.json").exists()
+    train(configure({"data": f"text:{corpus}", **QUICK}), place)
+    fresh = run(tmp_path / "b", corpus)
+    assert (tmp_path / "a/tokenizer.json").read_text() == (fresh / "tokenizer.json").read_text()
+
+
+def test_a_run_whose_start_is_gone_can_be_judged(corpus, encoder, tmp_path):
+    encoder.save(tmp_path / "start")
+    settings = {"encoder": {"name": f"hf:{tmp_path / 'start'}"}, "batch": 40, "watch": 0}
+    config = configure({"data": f"text:{corpus}", **settings})
+    train(config, Place(out=tmp_path / "a", quiet=True))
+    before = runs.open_text_encoder(tmp_path / "a")[1].encode(["the cat"])
+    shutil.rmtree(tmp_path / "start")
+    torch.testing.assert_close(runs.open_text_encoder(tmp_path / "a")[1].encode(["the cat"]), before)
 
 
 def test_triples_need_simcse_and_pictures_no_text_encoder(triples, tmp_path):
@@ -515,7 +608,7 @@ def test_evaluate_says_what_is_wrong_in_one_line(corpus, senteval, tmp_path, cap
     for words, said in (
         ([str(out), "--probe", "knn"], "no probe 'knn' for sentences"),
         ([str(out), "--senteval", str(tmp_path / "no")], "with SentEval's data"),
-        ([str(out), "--senteval", str(tmp_path)], "holds none of"),
+        ([str(out), "--senteval", str(tmp_path)], "holds nothing for sts"),
         (["text_small", "--senteval", str(senteval)], "before it is trained"),
     ):
         assert main(["evaluate", *words]) == 2
@@ -524,6 +617,45 @@ def test_evaluate_says_what_is_wrong_in_one_line(corpus, senteval, tmp_path, cap
     with pytest.raises(ValueError, match="learnt from pictures"):
         runs.open_text_encoder(tmp_path / "p")
     assert encoder_of(str(out)).width == 16
+
+
+def test_what_is_missing_or_wrong_is_told_before_anything_is_encoded(corpus, senteval, tmp_path, capsys):
+    out = run(tmp_path / "a", corpus, epochs=1)
+    half = tmp_path / "half"
+    shutil.copytree(senteval, half)
+    shutil.rmtree(half / "MR")
+    assert main(["evaluate", str(out), "--senteval", str(half), "--probe", "sts,senteval"]) == 0
+    assert "senteval: nothing of it" in capsys.readouterr().out
+    words = ["--senteval", str(senteval), "--probe", "senteval", "--html", str(tmp_path / "p.html")]
+    assert main(["evaluate", str(out), *words]) == 0
+    assert (tmp_path / "p.html").exists()
+    (half / "STS/STSBenchmark/sts-test.csv").write_text("one\ttwo\n")
+    capsys.readouterr()
+    for words, said in (
+        (["--senteval", str(half), "--probe", "sts"], "sts-test.csv"),
+        (["--senteval", str(senteval), "--json", str(tmp_path / "no/x.json")], "no folder"),
+        (["--senteval", str(senteval), "--probe", ","], "no probe is named"),
+    ):
+        assert main(["evaluate", str(out), *words]) == 2
+        err = capsys.readouterr().err
+        assert said in err.splitlines()[-1]
+        assert "encoding" not in err
+    assert main(["evaluate", "minilmm"]) == 2
+    assert "minilm or hf:NAME" in capsys.readouterr().err
+
+
+def test_a_damaged_or_partial_senteval_does_not_stop_a_run(corpus, senteval, tmp_path, monkeypatch):
+    root = tmp_path / "root"
+    shutil.copytree(senteval, root / "senteval")
+    monkeypatch.setenv("ISOTHERM_DATA", str(root))
+    dev = root / "senteval/STS/STSBenchmark/sts-dev.csv"
+    dev.write_text("nothing\n")
+    for name in ("damaged", "gone"):
+        out = run(tmp_path / name, corpus, epochs=1, watch=1)
+        found = json.loads((out / "result.json").read_text())
+        assert any("STS-B is not watched" in note for note in found["notes"])
+        assert "stsb_dev" not in found["measures"]
+        dev.unlink(missing_ok=True)
 
 
 def test_training_watches_sts_b_where_it_is(corpus, senteval, tmp_path, monkeypatch):

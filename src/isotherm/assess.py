@@ -57,6 +57,8 @@ def assess(
     note: Note = lambda stage, detail: None,
 ) -> Assessment:
     """Probe a run's frozen encoder on its test pictures, and examine its embedding of them."""
+    if not probes:
+        raise ValueError(f"no probe is named; there is: {', '.join(PROBES)}.")
     for name in probes:
         if name not in PROBES:
             raise ValueError(f"no probe '{name}'{suggest(name, PROBES)}")

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from isotherm.data import senteval
 from isotherm.data.sentences import is_text
 from isotherm.encoders import text
 from isotherm.encoders.contract import suggest
-from isotherm.evaluate.sts import STS, Encode, Geometry, sts, stsb_geometry
+from isotherm.evaluate.sts import STS, Geometry, sts, stsb_geometry
 from isotherm.evaluate.transfer import Transfer, transfer
 from isotherm.inspect.health import Health, examine
 from isotherm.inspect.page import page_of
@@ -23,6 +24,8 @@ from isotherm.train import runs
 
 PROBES = ("sts", "senteval")
 """What `--probe` takes."""
+SHOWN = 5000
+"""Sentences whose embedding is examined, at most."""
 
 Note = Callable[[str, str], None]
 
@@ -37,7 +40,9 @@ class TextAssessment:
     geometry: Geometry | None
     """Of STS-B's test part."""
     health: Health | None
-    """Of its sentences' embedding."""
+    """Of the embedding of STS-B's sentences, or of others where they are not there."""
+    notes: tuple[str, ...] = ()
+    """What was asked for and is not there."""
 
     def as_dict(self) -> dict[str, Any]:
         parts = {"sts": self.sts, "senteval": self.transfer, "stsb_geometry": self.geometry}
@@ -45,6 +50,7 @@ class TextAssessment:
             "encoder": self.name,
             "probes": {name: part.as_dict() for name, part in parts.items() if part is not None},
             "measures": {} if self.health is None else self.health.values,
+            "notes": list(self.notes),
         }
 
 
@@ -66,6 +72,8 @@ def encoder_of(source: str) -> text.TextEncoder:
         return text.pretrained(source)
     if (Path(source) / runs.CONFIG).exists():
         return runs.open_text_encoder(Path(source))[1]
+    if not Path(source).exists():
+        raise ValueError(f"no folder {source}; a run's, a model's, {text.INSTALLED}, or {text.HUB}NAME.")
     return text.pretrained(f"{text.HUB}{source}")
 
 
@@ -80,30 +88,59 @@ def assess(
     note: Note = lambda stage, detail: None,
 ) -> TextAssessment:
     """Probe an encoder of sentences on the data in `folder` (by default senteval in the data root)."""
+    if not probes:
+        raise ValueError(f"no probe is named; there is: {', '.join(PROBES)}.")
     for name in probes:
         if name not in PROBES:
             raise ValueError(f"no probe '{name}' for sentences{suggest(name, PROBES)}")
     place = senteval.folder(folder)
+    for path in (html, to_json):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"no folder {path.parent} to write {path.name} into.")
+    note("reading the tasks", str(place))
+    there = {"sts": _rated(place), "senteval": _classified(place)}
+    absent = [name for name in probes if not there[name]]
+    if len(absent) == len(probes):
+        raise ValueError(f"{place} holds nothing for {', '.join(probes)}; SentEval's own layout is expected.")
+    notes = tuple(f"{name}: nothing of it in {place}" for name in absent)
     note("opening the encoder", source)
     encode = text.remembering(
         encoder_of(source), lambda done, total: note("encoding", f"{done:,} of {total:,} sentences")
     )
-    similar = sts(encode, place) if "sts" in probes else None
-    learnt = transfer(encode, place, note=lambda task: note(f"transfer, {task}", "")) if "senteval" in probes else None
-    geometry = health = None
-    if similar is not None and "STS-B" in similar.tasks:
-        note("examining the embedding", "")
-        geometry = stsb_geometry(encode, place, "test")
-        health = _examined(Path(source).name, encode, place, html, seed, command)
-    found = TextAssessment(source, similar, learnt, geometry, health)
+    asked = [name for name in probes if name not in absent]
+    similar = sts(encode, place) if "sts" in asked else None
+    learnt = transfer(encode, place, note=lambda task: note(f"transfer, {task}", "")) if "senteval" in asked else None
+    note("examining the embedding", "")
+    geometry = stsb_geometry(encode, place, "test") if similar is not None and "STS-B" in similar.tasks else None
+    shown = there["sts"].get("STS-B") or next(iter({**there["sts"], **there["senteval"]}.values()))
+    health = _examined(Path(source).name, encode(shown[:SHOWN]), html, seed, command)
+    found = TextAssessment(source, similar, learnt, geometry, health, notes)
     if to_json is not None:
         to_json.write_text(json.dumps(found.as_dict(), indent=1) + "\n")
     return found
 
 
-def _examined(name: str, encode: Encode, place: Path, html: Path | None, seed: int, command: str) -> Health:
-    (pairs,), _ = senteval.rated(place, "STS-B", "test")
-    z = encode(list(dict.fromkeys([*pairs.first, *pairs.second])))
+def _rated(place: Path) -> dict[str, list[str]]:
+    """The different sentences of every similarity task that is there; a line that cannot be read is told now."""
+    found = {task: senteval.rated(place, task)[0] for task in senteval.SIMILARITY}
+    return {
+        task: list(dict.fromkeys(s for part in parts for column in (part.first, part.second) for s in column))
+        for task, parts in found.items()
+        if parts
+    }
+
+
+def _classified(place: Path) -> dict[str, list[str]]:
+    """The same of the transfer tasks."""
+    found = {task: senteval.classified(place, task)[0] for task in senteval.TRANSFER}
+    return {
+        task: list(dict.fromkeys(s for part in parts.values() for s in (*part.first, *part.second) if s))
+        for task, parts in found.items()
+        if parts
+    }
+
+
+def _examined(name: str, z: Tensor, html: Path | None, seed: int, command: str) -> Health:
     health = examine(z, name=name, seed=seed)
     if html is not None:
         embedding = Embedding(name, z, None, (), None, torch.arange(len(z)), len(z), ())

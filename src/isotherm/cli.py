@@ -407,6 +407,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     console = _console()
     with _mistakes():
         text = about_sentences(arguments.source)
+        if not text and not Path(arguments.source).exists():
+            raise ValueError(f"no folder {arguments.source}: a run's is wanted, of sentences also minilm or hf:NAME.")
     asked = arguments.probe or ("sts" if text else "knn,linear")
     names = [name.strip() for name in asked.split(",") if name.strip()]
     command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
@@ -445,7 +447,7 @@ def _evaluate_text(console: Console, arguments: argparse.Namespace, names: Seque
             command=command,
             note=note,
         )
-    notes: list[str] = []
+    notes = list(found.notes)
     if found.sts is not None:
         table = _table("similarity (Spearman × 100, all)", *found.sts.tasks, "average")
         scores = [task.spearman for task in found.sts.tasks.values()]
@@ -694,7 +696,8 @@ def _data_list(arguments: argparse.Namespace) -> None:
     console.print(table)
     console.print(
         f"Data root: {where.root()} (ISOTHERM_DATA). `isotherm data get NAME` fetches a set. "
-        f"Other pictures: {', '.join(f'{form}:PATH' for form in FORMATS)}.",
+        f"Other pictures: {', '.join(f'{form}:PATH' for form in FORMATS)}. Sentences: text:PATH, or sentences "
+        "(text/sentences.txt in the data root).",
         highlight=False,
         soft_wrap=True,
     )

@@ -208,7 +208,8 @@ def chosen(there: Sequence[str], columns: Sequence[str] | None, path: Path, note
         return list(there)
     if not usual:
         raise ValueError(
-            f"{path} has the columns {', '.join(there) or '(none)'}. Say which to read: columns=[…], "
+            f"{path} has the columns {', '.join(there) or '(none)'}. Say which to read by `columns` (in training "
+            "--data_options '{columns: [NAME]}'): "
             "one for sentences, two for pairs, three for pairs with a hard negative."
         )
     notes.append(

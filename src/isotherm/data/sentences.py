@@ -301,6 +301,8 @@ def _check(path: Path, columns: Sequence[str] | None, duplicates: str, longest: 
         raise ValueError(f"{path} is a folder; one file of sentences was wanted (.txt, {', '.join(READERS)}).")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    if form(path) == ".json":
+        raise ValueError(f"{path} is one JSON value; one object a line was wanted, in a file that ends in .jsonl.")
     if form(path) == ".parquet":
         if path.suffix == ".gz":
             raise ValueError(f"{path} is packed, and parquet is already. Unpack it first: gunzip {path.name}")

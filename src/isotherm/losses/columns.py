@@ -24,8 +24,8 @@ def contrast(loss: Loss, views: Sequence[Tensor], hard: Sequence[Tensor], pairin
         raise ValueError(f"a row and its positive are needed, got {len(views)} column. Give the positives as another.")
     if len(views[0]) < 2 and world.size() == 1:
         raise ValueError(
-            "the batch holds 1 row, which has no negative. Use a larger batch; if this was the rest of the dataset, "
-            "set dataloader_drop_last=True."
+            "the batch holds 1 row, which has no negative. Use a larger batch; if this was the rest of the data in a "
+            "trainer of Hugging Face's, set dataloader_drop_last=True."
         )
     if hard and loss.without_negatives:
         raise ValueError(

@@ -278,7 +278,7 @@ def ahead(measure: str, place: Place, rivals: Sequence[Place]) -> Judge:
         shown, held = {}, bool(rivals)
         for rival in rivals:
             mean, error, n = _paired(records, measure, place, rival)
-            shown[_name(rival)] = f"{mean:+.4f} ± {error:.4f}"
+            shown[_name(rival)] = f"{mean:+.4f} ± {error:.4f}" if n else "no runs"
             held &= n > 1 and mean > SURE * error
         return Verdict(held, {f"{_name(place)} less": shown})
 

@@ -353,11 +353,7 @@ def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
     if method != "simcse":
         return {}
     scratch = settings["encoder"].get("name", named(method).encoder) == text.SMALL
-    found = nested(USUAL["sentences from scratch" if scratch else "sentences"])
-    columns = settings.get("data_options", {}).get("columns", ())
-    if not isinstance(columns, str) and len(columns) > 1:
-        found.pop("recipe", None)  # pairs are views already
-    return found
+    return nested(USUAL["sentences from scratch" if scratch else "sentences"])
 
 
 def specifications(settings: Mapping[str, Any]) -> dict[str, Spec]:

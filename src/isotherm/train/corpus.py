@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,7 +37,9 @@ TAUGHT = 200_000
 """Rows of which a tokeniser is made, at most."""
 SHOWN = 2000
 """Sentences whose embedding is looked at."""
-FOR_PICTURES = ("imbalance", "randbit", "digits", "size", "normalise")
+OPTIONS = ("columns", "duplicates", "longest", "bucket")
+"""What `data_options` may hold."""
+FOR_PICTURES = ("split", "test", "imbalance", "ratio", "randbit", "digits", "size", "normalise")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,8 @@ class Corpus:
     recipe: TextRecipe
     tokeniser: Any = None
     """The run's own, if its encoder has none."""
+    watched: tuple[Path | None, str] = (None, "")
+    """Where SentEval's data is, if STS-B's dev part is there; why not, if the folder is."""
 
     criterion: ClassVar[str] = "stsb_dev"
     """The measure of `look` that says which weights are best: SimCSE's criterion."""
@@ -61,19 +65,14 @@ class Corpus:
         for name in FOR_PICTURES:
             if getattr(config, name) != getattr(defaults, name):
                 raise ValueError(f"{name} is for pictures; {config.data} holds sentences.")
-        recipe = config.recipe or "dropout"
-        if recipe not in RECIPES:
-            raise ValueError(f"no recipe '{recipe}' for sentences{suggest(recipe, list(RECIPES))}")
+        if config.recipe is not None and config.recipe not in RECIPES:
+            raise ValueError(f"no recipe '{config.recipe}' for sentences{suggest(config.recipe, list(RECIPES))}")
         sentences = read(config)
-        if config.encoder["name"] != text.SMALL:
-            return cls(config, sentences, RECIPES[recipe])
-        kept = None if folder is None else folder / TOKENISER
-        if kept is not None and kept.exists():
-            return cls(config, sentences, RECIPES[recipe], text.read_tokeniser(kept))
-        made = text.train_tokeniser(some_of(sentences), config.encoder["vocabulary"])
-        if kept is not None and world.rank() == 0:
-            checkpoint.write_text(kept, made.backend_tokenizer.to_str())
-        return cls(config, sentences, RECIPES[recipe], made)
+        scratch = config.encoder["name"] == text.SMALL
+        # pairs are views already; an encoder that knows no words learns nothing good from dropout alone
+        fitting = "crop" if scratch and len(sentences.columns) == 1 else "dropout"
+        made = cls(config, sentences, RECIPES[config.recipe or fitting], watched=_watched())
+        return replace(made, tokeniser=_tokeniser(made, folder)) if scratch else made
 
     @property
     def ids(self) -> torch.Tensor:
@@ -82,7 +81,7 @@ class Corpus:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the results should know of the data."""
-        return self.sentences.notes
+        return self.sentences.notes + tuple(why for why in self.watched[1:] if why)
 
     @property
     def hard_negatives(self) -> bool:
@@ -116,14 +115,14 @@ class Corpus:
             prefetch=prefetch,
             rank=world.rank(),
             world=world.size(),
-            bucket=int(self.config.data_options.get("bucket", 1)),
+            bucket=self.config.data_options.get("bucket", 1),
             vary=None if self.recipe.draw is None else vary,
         )
 
     def look(self, network: Network, at_most: int | None = None) -> dict[str, float]:
         """Measures of the encoder's features, without the head: how they lie, and what STS-B's dev part says of them.
 
-        `stsb_dev` is Spearman's correlation; without SentEval's data there is none.
+        `stsb_dev` is Spearman's correlation; without STS-B's dev part there is none.
         """
         encoder: Any = network.encoder
         encode = text.remembering(encoder)
@@ -132,12 +131,14 @@ class Corpus:
         if len(z) < 2 or not healthy(z):
             return {}
         found = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
-        try:
-            place = senteval.folder()
-        except (ValueError, FileNotFoundError):
+        place, _ = self.watched
+        if place is None:
             return found
         found["stsb_dev"] = dev_score(encode, place)
-        there = stsb_geometry(encode, place, "dev")
+        try:
+            there = stsb_geometry(encode, place, "dev")
+        except ValueError:  # a sentence without a direction, after a divergence
+            return found
         return found | {"stsb_alignment": there.alignment, "stsb_uniformity": there.uniformity}
 
     def fingerprint(self) -> str:
@@ -168,9 +169,38 @@ class Corpus:
         checkpoint.write_json(weights.with_suffix(".json"), card)
 
 
+def _watched() -> tuple[Path | None, str]:
+    try:
+        place = senteval.folder()
+    except ValueError:
+        return None, ""
+    try:
+        there, missing = senteval.rated(place, "STS-B", "dev")
+    except ValueError as error:
+        return None, f"STS-B is not watched: {error}"
+    return (place, "") if there else (None, f"STS-B is not watched: no {', '.join(missing)} in {place}.")
+
+
+def _tokeniser(made: Corpus, folder: Path | None) -> Any:
+    """The one that is kept in the run's folder, or one that is made of the sentences and kept there."""
+    kept = None if folder is None else folder / TOKENISER
+    if kept is not None and kept.exists():
+        return text.read_tokeniser(kept)
+    found = text.train_tokeniser(some_of(made.sentences), made.config.encoder["vocabulary"])
+    if kept is not None and world.rank() == 0:
+        checkpoint.write_text(kept, found.backend_tokenizer.to_str())
+    return found
+
+
 def read(config: Config) -> Sentences:
     """The sentences of a configuration."""
     options = {k: v for k, v in config.data_options.items() if k != "bucket"}
+    for name in options:
+        if name not in OPTIONS:
+            raise TypeError(f"{config.data} has no option '{name}'{suggest(name, OPTIONS)}")
+    bucket = config.data_options.get("bucket", 1)
+    if isinstance(bucket, bool) or not isinstance(bucket, int) or bucket < 1:
+        raise ValueError(f"bucket must be a whole number of batches, 1 or more; got {bucket!r}.")
     sentences = load_sentences(config.data, **options)
     if config.images is not None and config.images > len(sentences):
         raise ValueError(f"{sentences.name} has {len(sentences)} sentences; {config.images} are asked for.")

@@ -283,7 +283,7 @@ class Run:
         with self.fabric.autocast():
             with torch.no_grad(), still(method):
                 for piece in pieces:
-                    states.append(torch.get_rng_state())
+                    states.append(chance(self.device))
                     first.append(method.embed(piece))
             targets = _joined([method.targets(piece) for piece in pieces])
             whole = [z.detach().requires_grad_() for z in _joined(first)]
@@ -292,15 +292,15 @@ class Run:
             value = method.judge(whole, targets, batch)
         self.fabric.backward(value)
         slopes = [torch.zeros_like(z) if z.grad is None else z.grad for z in whole]
-        after = torch.get_rng_state()
+        after = chance(self.device)
         counts = [len(piece.places) for piece in pieces]
         for i, piece in enumerate(pieces):
-            torch.set_rng_state(states[i])
+            take_chance(states[i], self.device)
             with self.fabric.autocast():
                 again = method.embed(piece)
             pairs = [(z, s.split(counts)[i]) for z, s in zip(again, slopes, strict=True) if z.requires_grad]
             torch.autograd.backward([z for z, _ in pairs], [s for _, s in pairs])
-        torch.set_rng_state(after)
+        take_chance(after, self.device)
         return float(value.detach()), similarity(whole)
 
     def _not_finite(self, embedded: Sequence[Tensor]) -> bool:
@@ -466,6 +466,18 @@ def split(batch: Any, parts: int) -> list[Any]:
 
 def _joined(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     return [torch.cat(list(column)) for column in zip(*parts, strict=True)]
+
+
+def chance(device: torch.device) -> list[Tensor]:
+    """Where the random numbers of the processor and of the device are."""
+    here = [torch.get_rng_state()]
+    return [*here, torch.cuda.get_rng_state(device)] if device.type == "cuda" else here
+
+
+def take_chance(state: Sequence[Tensor], device: torch.device) -> None:
+    torch.set_rng_state(state[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state[1], device)
 
 
 @contextmanager

@@ -348,7 +348,6 @@ USUAL = {
     "sentences from scratch": {
         "loss": "InfoNCELoss",
         "loss.temperature": 0.05,
-        "recipe": "crop",
         "head": "none",
         "epochs": 2,
         "batch": 256,
@@ -360,4 +359,4 @@ USUAL = {
     },
 }
 """What `isotherm train --method simcse` does unless told: SimCSE's own settings (app. A), which are for a pretrained
-encoder; larger steps, and crops for views, for one that starts from nothing and knows no words (docs/sentences.md)."""
+encoder, and larger steps for one that starts from nothing (whose views are crops: `corpus`)."""

@@ -7,7 +7,7 @@ import json
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"cannot make {out}: {error.strerror}.") from error
+    (out / corpus.TOKENISER).unlink(missing_ok=True)  # of a run that was refused
     checkpoint.write_text(known, as_yaml(config))
     return None
 
@@ -172,8 +173,12 @@ def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:
     config, saved = _opened(out)
     if not is_text(config.data):
         raise ValueError(f"{out} learnt from pictures ({config.data}), and this is about sentences.")
-    own = out / corpus.TOKENISER
-    encoder = corpus.encoder_of(config, read_tokeniser(own) if own.exists() else None)
+    own, exported = out / corpus.TOKENISER, out / corpus.MODEL
+    if own.exists():
+        encoder = corpus.encoder_of(config, read_tokeniser(own))
+    else:  # what it started from may be gone; the exported model has its shape
+        start = {"name": f"{HUB}{exported}"} if exported.is_dir() else {}
+        encoder = corpus.encoder_of(replace(config, encoder={**config.encoder, **start}))
     encoder.load_state_dict(_weights(saved, "network.encoder."))
     return config, encoder.eval()
 
