@@ -56,7 +56,7 @@ def test_every_probe_has_a_name_that_works(run):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["evaluate", "nowhere"], "is no run"),
+        (["evaluate", "nowhere"], "no folder nowhere"),
         (["evaluate", "RUN", "--probe", "knm"], "did you mean 'knn'?"),
         (["inspect", "nowhere.npy"], "nowhere.npy"),
         (["inspect", "RUN/config.yaml"], "config.yaml"),

@@ -1,0 +1,103 @@
+"""The `isotherm` command. Thin: it reads arguments, calls the module that does the work, prints.
+
+Exit code 0 on success, 2 with one clear line for a user's mistake, 1 for our failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from isotherm import __version__
+from isotherm.cli import bench, common, data, evaluate, losses, study, train
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        wrong = re.match(r"argument .*: invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if wrong:
+            choices = [c.strip(" '") for c in wrong[2].split(",")]
+            close = difflib.get_close_matches(wrong[1], choices, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(choices)}."
+            message = f"no '{wrong[1]}' here; {hint}"
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else list(argv)
+    try:
+        if argv[:1] == ["train"]:  # its settings depend on what it trains: `isotherm.train.config` reads them
+            return train.run(argv[1:])
+        parser = _parser()
+        arguments = parser.parse_args(argv)
+        if "run" not in arguments:
+            parser.print_help()
+            return 0
+        return int(arguments.run(arguments) or 0)
+    except common.UsersMistake as mistake:
+        print(f"isotherm: {mistake}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("isotherm: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
+    except ModuleNotFoundError as missing:
+        lab = (
+            "rich",
+            "matplotlib",
+            "sklearn",
+            "scipy",
+            "PIL",
+            "lightning_fabric",
+            "jsonargparse",
+            "yaml",
+            "safetensors",
+        )
+        extra = dict.fromkeys(lab, "lab")
+        extra |= {
+            "transformers": "text",
+            "tokenizers": "text",
+            "pyarrow": "parquet",
+            "lightly": "peers",
+            "pytorch_metric_learning": "peers",
+        }
+        name = (missing.name or "").split(".")[0]
+        if name not in extra:
+            raise
+        print(f"isotherm: this needs {name}: pip install -c constraints.txt 'isotherm[{extra[name]}]'", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="isotherm",
+        description="The workbench for contrastive representation learning.",
+        epilog="examples:\n  isotherm losses CACRLoss\n  isotherm train --out runs/first\n"
+        "  isotherm evaluate runs/first\n  isotherm inspect embeddings.npy --labels labels.npy --html health.html\n"
+        "  isotherm data get cifar10\n  isotherm bench losses --pairs 1024",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"isotherm {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    listing = commands.add_parser(
+        "losses",
+        help="every loss: what it says, its paper, its settings",
+        description="Every loss: what it says, its paper and equation, its settings. With a NAME: its whole docstring.",
+    )
+    listing.add_argument("name", nargs="?", metavar="NAME", help="show this loss in full, with its equation")
+    listing.set_defaults(run=losses.run)
+
+    data.add(commands)
+    commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
+    evaluate.add(commands)
+    study.add(commands)
+    bench.add(commands)
+    return parser

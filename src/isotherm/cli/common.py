@@ -1,0 +1,104 @@
+"""What the commands share: a console, progress, tables, and how a user's mistake is told."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from isotherm.bench.measure import Bar
+    from isotherm.data.fetch import Note
+
+Commands = Any
+"""What argparse calls a sub-parsers action, whose type it does not name."""
+
+
+class UsersMistake(Exception):
+    """Something the user can mend; shown as one line."""
+
+
+@contextmanager
+def mistakes() -> Iterator[None]:
+    """What a user got wrong, told in the words of the module that noticed."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (ValueError, TypeError, OSError) as mistake:
+        raise UsersMistake(str(mistake)) from mistake
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; got '{text}'")
+    return int(text)
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=150)
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Callable[[str, str], None]]:
+    """Where a long command is: a live line on a terminal, a line a stage elsewhere."""
+    if console.is_terminal:
+        with console.status("starting") as status:
+            yield lambda stage, detail: status.update(f"{stage}: {detail}" if detail else stage)
+        return
+    said: set[str] = set()
+
+    def note(stage: str, detail: str) -> None:
+        if stage not in said:
+            said.add(stage)
+            print(stage, file=sys.stderr, flush=True)
+
+    yield note
+
+
+@contextmanager
+def bar(console: Console) -> Iterator[Note]:
+    """How far a long command is, in bytes: a bar on a terminal, a line a stage elsewhere."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    said: set[str] = set()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def note(stage: str, done: int = 0, total: int | None = None) -> None:
+            progress.update(task, description=stage, completed=done, total=total)
+            if stage not in said and not console.is_terminal:
+                print(stage, file=sys.stderr, flush=True)
+            said.add(stage)
+
+        yield note
+
+
+def table(*columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table: Any = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold")
+    return table  # type: ignore[no-any-return]
+
+
+def bars(judged: Sequence[Bar]) -> Table:
+    made = table("bar", "wanted", "measured", "")
+    for bar in judged:
+        made.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
+    return made
+
+
+def written(console: Console, arguments: argparse.Namespace) -> None:
+    for path in (arguments.html, arguments.json):
+        if path:
+            console.print(f"written to {path}", highlight=False)

@@ -1,0 +1,230 @@
+"""`isotherm evaluate`, `inspect`, `compare`: what an encoder knows, what an embedding is like."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from isotherm.cli import common
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from isotherm.inspect import Health, Measure
+
+
+def add(commands: common.Commands) -> None:
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
+        description="Probe a run's frozen encoder on its test pictures, and examine its embedding of them. An encoder "
+        "of sentences (a run's, a model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.",
+        epilog="examples:\n  isotherm evaluate runs/first\n"
+        "  isotherm evaluate runs/sentences --probe sts,senteval\n  isotherm evaluate minilm\n"
+        "  isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    evaluate.add_argument(
+        "source", metavar="RUN", help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME"
+    )
+    evaluate.add_argument(
+        "--probe",
+        metavar="P,…",
+        help="knn, linear (exact), wang-liu, cacr-small, cacr-large (the papers' protocols; with -augmented on fresh "
+        "views), finetune, fewshot, fewshot-finetune (knn,linear); of sentences sts, senteval (sts)",
+    )
+    evaluate.add_argument(
+        "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"
+    )
+    evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
+    evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
+    evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number")
+    evaluate.set_defaults(run=_evaluate)
+
+    inspecting = commands.add_parser(
+        "inspect",
+        help="is an embedding file healthy, and which temperature suits it?",
+        description="Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.",
+        epilog="examples:\n  isotherm inspect embeddings.npy --labels labels.npy --html health.html\n"
+        "  isotherm inspect features.npz --labels y --views z2\n"
+        "  isotherm inspect huge.npy --sample 50000",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one an item")
+    _about_files(inspecting)
+    inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
+    inspecting.add_argument("--key", metavar="K", help="which array of the file holds the embeddings")
+    inspecting.add_argument("--map", default="tsne", choices=("tsne", "pca", "none"), help="the page's map (tsne)")
+    inspecting.set_defaults(run=_inspect)
+
+    comparing = commands.add_parser(
+        "compare",
+        help="several runs or embedding files side by side",
+        description="The measures of several embedding files or run folders side by side, the best marked.",
+        epilog="examples:\n  isotherm compare runs/a runs/b\n"
+        "  isotherm compare a.npy b.npy --labels y.npy --html ab.html",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    comparing.add_argument("files", type=Path, nargs="+", metavar="A", help="files or run folders, at least two")
+    _about_files(comparing)
+    comparing.set_defaults(run=_compare)
+
+
+def _about_files(parser: argparse.ArgumentParser) -> None:
+    """What inspect and compare both take."""
+    parser.add_argument("--labels", metavar="L", help="a file of labels, or a key or column in the same file")
+    parser.add_argument("--sample", type=common.positive, metavar="N", help="examine N rows only, a seeded choice")
+    parser.add_argument("--seed", type=int, default=0, help="seed of every choice (0)")
+    parser.add_argument("--drop", action="store_true", help="leave out rows with NaN or without direction")
+    parser.add_argument("--html", type=Path, metavar="OUT", help="write a self-contained page")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write every number")
+
+
+def _evaluate(arguments: argparse.Namespace) -> None:
+    from isotherm.assess import assess
+    from isotherm.assess_text import about_sentences
+    from isotherm.inspect import describe
+
+    console = common.console()
+    with common.mistakes():
+        text = about_sentences(arguments.source)
+        if not text and not Path(arguments.source).exists():
+            raise ValueError(f"no folder {arguments.source}: a run's is wanted, of sentences also minilm or hf:NAME.")
+    asked = arguments.probe or ("sts" if text else "knn,linear")
+    names = [name.strip() for name in asked.split(",") if name.strip()]
+    command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
+    if text:
+        return _evaluate_text(console, arguments, names, command)
+    with common.mistakes(), common.progress(console) as note:
+        found = assess(
+            Path(arguments.source), names, arguments.seed, arguments.html, arguments.json, command=command, note=note
+        )
+    table = common.table("probe", "accuracy", "95 % interval", "balanced, or sd over seeds", "n")
+    for name, score in found.scores.items():
+        entry = score.as_dict()
+        accuracy = entry["accuracy"] if "accuracy" in entry else entry["mean"]
+        low, high = entry["interval"]
+        balanced = f"{100 * entry['balanced']:.2f} %" if "balanced" in entry else f"sd {100 * entry['sd']:.2f}"
+        interval = f"{100 * low:.2f} to {100 * high:.2f}"
+        table.add_row(name, f"{100 * accuracy:.2f} %", interval, balanced, f"{entry['n']:,}")
+    console.print(table)
+    if found.health is not None:
+        _health(console, found.health, describe(found.health))
+    return common.written(console, arguments)
+
+
+def _evaluate_text(console: Console, arguments: argparse.Namespace, names: Sequence[str], command: str) -> None:
+    from isotherm import assess_text
+    from isotherm.inspect import describe
+
+    with common.mistakes(), common.progress(console) as note:
+        found = assess_text.assess(
+            arguments.source,
+            names,
+            arguments.senteval,
+            arguments.seed,
+            arguments.html,
+            arguments.json,
+            command=command,
+            note=note,
+        )
+    notes = list(found.notes)
+    if found.sts is not None:
+        table = common.table("similarity (Spearman × 100, all)", *found.sts.tasks, "average")
+        scores = [task.spearman for task in found.sts.tasks.values()]
+        table.add_row(
+            found.name, *("undefined" if s is None else f"{100 * s:.2f}" for s in [*scores, found.sts.average])
+        )
+        console.print(table)
+        notes += found.sts.notes
+    if found.transfer is not None:
+        table = common.table("transfer (accuracy, %)", *found.transfer.tasks, "average")
+        accuracies = [task.accuracy for task in found.transfer.tasks.values()]
+        table.add_row(found.name, *(f"{100 * a:.2f}" for a in [*accuracies, found.transfer.average]))
+        console.print(table)
+        notes += found.transfer.notes
+    if found.geometry is not None:
+        there = found.geometry
+        console.print(
+            f"STS-B test: alignment {there.alignment:.4f} ({there.positives} pairs above 4), "
+            f"uniformity {there.uniformity:.4f} ({there.sentences:,} sentences)",
+            highlight=False,
+        )
+    for line in notes:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if found.health is not None:
+        _health(console, found.health, describe(found.health))
+    return common.written(console, arguments)
+
+
+def _inspect(arguments: argparse.Namespace) -> None:
+    from isotherm import inspect as inspection
+
+    console = common.console()
+    with common.mistakes(), common.progress(console) as note:
+        note("examining", str(arguments.file))
+        health = inspection.run(
+            arguments.file,
+            arguments.labels,
+            arguments.views,
+            arguments.key,
+            arguments.html,
+            arguments.json,
+            arguments.sample,
+            arguments.seed,
+            arguments.drop,
+            arguments.map,
+            command=_said(arguments, "inspect", [arguments.file]),
+        )
+    _health(console, health, inspection.describe(health))
+    common.written(console, arguments)
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from rich.markup import escape
+
+    from isotherm import inspect as inspection
+
+    console = common.console()
+    with common.mistakes(), common.progress(console) as note:
+        note("examining", "")
+        found = inspection.run_compare(
+            arguments.files,
+            arguments.labels,
+            arguments.html,
+            arguments.json,
+            arguments.sample,
+            arguments.seed,
+            arguments.drop,
+            command=_said(arguments, "compare", arguments.files),
+        )
+    table = common.table("measure", *(escape(entry.name) for entry in found.entries))
+    for row in found.rows:
+        shown = ["" if v is None else f"{v:.4g}" for v in row.values]
+        table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(shown)))
+    console.print(table)
+    common.written(console, arguments)
+
+
+def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) -> str:
+    """The command again, as the page shows it."""
+    options = ("labels", "views", "key", "sample", "seed", "html")
+    given = {name: getattr(arguments, name, None) for name in options}
+    words = [f"--{name} {value}" for name, value in given.items() if value]
+    return " ".join(["isotherm", command, *map(str, files), *words, *(["--drop"] if arguments.drop else [])])
+
+
+def _health(console: Console, health: Health, measures: Sequence[Measure]) -> None:
+    from rich.markup import escape
+
+    colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
+    table = common.table(f"{escape(health.name)}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
+    for m in measures:
+        table.add_row(m.title, f"[{colours[m.level]}]{m.value:.4g}[/]", m.healthy, f"[dim]{m.meaning}[/dim]")
+    console.print(table)
+    for finding in health.findings:
+        console.print(f"[{colours[finding.level]}]{finding.level:>4}[/]  ", end="")
+        console.print(finding.text, markup=False, highlight=False, soft_wrap=True)
+    console.print(health.advice.reasoning, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,57 @@
+"""`isotherm train`. Its settings depend on what it trains: `isotherm.train.config` reads them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from isotherm.cli import common
+
+TRAIN = """usage: isotherm train [--preset NAME] [--config FILE] [settings] --out DIR [--resume]
+
+Train an encoder with any method and any loss. Settings come from a preset, then a YAML file, then this line.
+Killed at any moment, the same line with --resume continues and ends with the same weights.
+
+examples:
+  isotherm train --out runs/first                                    SimCLR on the embedded digits, seconds
+  isotherm train --loss DySTreSSLoss --loss.tau_max 0.3 --out runs/dystress
+  isotherm train --preset cifar10-cpu --loss.temperature 0.1 --out runs/a
+  isotherm train --preset wang-liu-cifar10 --print_config > mine.yaml
+  isotherm train --config mine.yaml --epochs 20 --out runs/mine --resume
+  isotherm train --data text:sentences.txt --out runs/sentences      SimCSE, a small encoder from nothing
+  isotherm train --data text:sentences.txt --encoder minilm --loss MACLLoss --out runs/minilm
+  torchrun --nproc-per-node=2 -m isotherm.cli train --out runs/two   the same result on two processes
+
+  --preset NAME               a recipe from the list below
+  --config FILE               settings from a YAML file
+  --print_config              print all settings as YAML and stop
+"""
+
+
+def run(argv: Sequence[str]) -> int:
+    from isotherm.train import config as settings
+
+    with common.mistakes():
+        if "--help" in argv or "-h" in argv:
+            print(TRAIN + settings.help_text(argv) + "\n\n" + settings.listing())
+            return 0
+        config, place, only_print = settings.parse(argv)
+        if only_print:
+            from isotherm.train.runs import as_yaml
+
+            print(as_yaml(config), end="")
+            return 0
+        from isotherm import world
+        from isotherm.train.loop import Stopped, train
+
+        try:
+            result = train(config, place)
+        except Stopped as stopped:
+            print(f"isotherm: {stopped}", file=sys.stderr)
+            return 0
+        finally:
+            world.leave()
+    if result:
+        found = ", ".join(f"{name} {value:.4g}" for name, value in result["measures"].items())
+        print(f"{place.out}: {found}; {result['seconds']:.1f} s", flush=True)
+    return 0
