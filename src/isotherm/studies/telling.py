@@ -29,7 +29,7 @@ from isotherm.train.config import flat
 
 Judged = list[dict[str, Any]]
 FAIR = (
-    "Runs of one seed have the same pictures and first weights and, where batch and epochs are the same, the same "
+    "Runs of one seed have the same data and first weights and, where batch and epochs are the same, the same "
     "order, views and number of steps; differences are taken seed by seed. The interval is Student's: wide with few "
     "seeds."
 )
