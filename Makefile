@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEV := $(VENV)/.dev
 PEERS := .venv-peers
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -11,12 +12,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --out demo/temperature
 
-test: $(READY)  ## every test, on all cores
+test: $(DEV)  ## every test, on all cores
 	$(RUN)/python -m pytest -n 2
 
 check: lint test  ## what CI runs
 
-lint: $(READY)  ## style, types, import contracts
+lint: $(DEV)  ## style, types, import contracts
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
@@ -28,6 +29,10 @@ bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of it
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "isotherm needs $(PYTHON); say PYTHON=… if yours has another name"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab]'
+	@touch $@
+
+$(DEV): $(READY)  # the tests also train with the libraries of sentences and on a Ray cluster
 	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab,ray,dev]'
 	@touch $@
 
