@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -134,7 +135,9 @@ class Corpus:
         place, _ = self.watched
         if place is None:
             return found
-        found["stsb_dev"] = dev_score(encode, place)
+        score = dev_score(encode, place)
+        if math.isfinite(score):  # a collapsed embedding orders nothing
+            found["stsb_dev"] = score
         try:
             there = stsb_geometry(encode, place, "dev")
         except ValueError:  # a sentence without a direction, after a divergence
