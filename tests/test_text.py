@@ -17,6 +17,7 @@ from isotherm.assess_text import about_sentences, assess, encoder_of  # noqa: E4
 from isotherm.cli import main  # noqa: E402
 from isotherm.encoders import text  # noqa: E402
 from isotherm.methods import Network, SimCSE  # noqa: E402
+from isotherm.studies import measuring  # noqa: E402
 from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
 from isotherm.train.config import Place, configure, help_text  # noqa: E402
@@ -656,6 +657,20 @@ def test_a_damaged_or_partial_senteval_does_not_stop_a_run(corpus, senteval, tmp
         assert any("STS-B is not watched" in note for note in found["notes"])
         assert "stsb_dev" not in found["measures"]
         dev.unlink(missing_ok=True)
+
+
+def test_every_group_about_sentences_gives_what_it_names(corpus, senteval, tmp_path, monkeypatch):
+    root = tmp_path / "root"
+    shutil.copytree(senteval, root / "senteval")
+    monkeypatch.setenv("ISOTHERM_DATA", str(root))
+    out = run(tmp_path / "a", corpus, epochs=1)
+    for group in (*measuring.OF_SENTENCES, *measuring.OF_BOTH):
+        found = measuring.measure(out, (group,))
+        assert found
+        assert found.keys() <= measuring.GROUPS[group].names.keys()
+    assert measuring.measure(out, ("similarity",)).keys() == {"sts12", "stsb"}
+    with pytest.raises(ValueError, match="'probes' is not measured of sentences"):
+        measuring.measure(out, ("probes",))
 
 
 def test_training_watches_sts_b_where_it_is(corpus, senteval, tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ LONGER = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "simcse"])  # it reads sentences: test_text
 def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_path):
     """kNN from a hundred labelled pictures: with all of them the untrained network is at 97 % already."""
     settings = {"method": name, "batch": 128, "epochs": 12, "watch": 0, **LONGER.get(name, {})}

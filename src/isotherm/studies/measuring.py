@@ -304,6 +304,9 @@ GROUPS = {
     ),
 }
 """Every group by its name."""
+OF_SENTENCES = ("similarity", "sphere", "before", "transfer")
+OF_BOTH = ("objective", "cost")
+"""The groups about runs on sentences, and those about any run; the others are about pictures."""
 USUAL = ("probes", "geometry", "separation")
 """What a study measures that does not say."""
 PERCENT = (
@@ -369,6 +372,10 @@ def opened(folder: Path) -> Trained | TrainedText:
 def measure(folder: Path, groups: Sequence[str] = USUAL) -> dict[str, Any]:
     """What these groups say of a run; a part of its embeddings is kept beside."""
     trained = opened(folder)
+    about_text = isinstance(trained, TrainedText)
+    for group in groups:
+        if group not in OF_BOTH and (group in OF_SENTENCES) != about_text:
+            raise ValueError(f"'{group}' is not measured of {'sentences' if about_text else 'pictures'}.")
     found: dict[str, Any] = {}
     for group in groups:
         found |= GROUPS[group].take(trained)
