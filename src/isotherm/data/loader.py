@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -57,29 +58,15 @@ class Loader:
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        n = len(self.images)
-        return n // self.batch if self.drop_last else -(-n // self.batch)
+        return batches_of(len(self.images), self.batch, self.drop_last)
 
     def order(self, epoch: int) -> Tensor:
         """The places of the pictures in this epoch's order."""
-        places = torch.arange(len(self.images))
-        if not self.shuffle:
-            return places
-        keys = uniforms(self.images.ids, 2, seed=self.seed, epoch=epoch, view=-1).double()
-        return torch.argsort(keys[:, 0] + keys[:, 1] * 2.0**-24, stable=True)
+        return shuffled(self.images.ids, self.seed, epoch) if self.shuffle else torch.arange(len(self.images))
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from batch `start` on."""
-        if not 0 <= start <= len(self):
-            raise ValueError(f"an epoch has {len(self)} batches; cannot start at {start}.")
-        order = self.order(epoch)
-
-        def make(number: int) -> Batch:
-            share = order[number * self.batch : (number + 1) * self.batch].tensor_split(self.world)[self.rank]
-            return self._batch(share, epoch)
-
-        numbers = range(start, len(self))
-        return ahead(make, numbers, self.prefetch) if self.prefetch else map(make, numbers)
+        return dealt(self, self._batch, epoch, start)
 
     def _batch(self, places: Tensor, epoch: int) -> Batch:
         pixels = self.images.pixels[places].to(self.device, non_blocking=True)
@@ -87,6 +74,45 @@ class Loader:
         views = self.recipe(pixels, ids, seed=self.seed, epoch=epoch)
         views = [append_bits(view, self.images, places) for view in views]
         return Batch(views, self.images.labels[places].to(self.device), places.to(self.device))
+
+
+class Dealer(Protocol):
+    """What `dealt` needs to know of a loader."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def prefetch(self) -> int: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world(self) -> int: ...
+    def __len__(self) -> int: ...
+    def order(self, epoch: int) -> Tensor: ...
+
+
+def dealt(loader: Dealer, make: Callable[[Tensor, int], Batch], epoch: int, start: int) -> Iterator[Batch]:
+    """The batches of an epoch from `start` on: of each, this process's share of the places goes to `make`."""
+    if not 0 <= start <= len(loader):
+        raise ValueError(f"an epoch has {len(loader)} batches; cannot start at {start}.")
+    order, size = loader.order(epoch), loader.batch
+
+    def one(number: int) -> Batch:
+        return make(order[number * size : (number + 1) * size].tensor_split(loader.world)[loader.rank], epoch)
+
+    numbers = range(start, len(loader))
+    return ahead(one, numbers, loader.prefetch) if loader.prefetch else map(one, numbers)
+
+
+def batches_of(items: int, batch: int, drop_last: bool) -> int:
+    """Batches in an epoch."""
+    return items // batch if drop_last else -(-items // batch)
+
+
+def shuffled(ids: Tensor, seed: int, epoch: int, view: int = -1) -> Tensor:
+    """The places of these ids in an order that belongs to the seed and the epoch."""
+    keys = uniforms(ids, 2, seed=seed, epoch=epoch, view=view).double()
+    return torch.argsort(keys[:, 0] + keys[:, 1] * 2.0**-24, stable=True)
 
 
 def ahead(make: Callable[[int], Batch], numbers: range, depth: int) -> Iterator[Batch]:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotherm.data.loader import ahead
+from isotherm.data.loader import batches_of, dealt, shuffled
 from isotherm.data.sentences import Sentences
 from isotherm.types import Batch
-from isotherm.views.chance import uniforms
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,32 +69,18 @@ class TextLoader:
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        n = len(self.sentences)
-        return n // self.batch if self.drop_last else -(-n // self.batch)
+        return batches_of(len(self.sentences), self.batch, self.drop_last)
 
     def order(self, epoch: int) -> Tensor:
         """The places of the rows in this epoch's order."""
         places = torch.arange(len(self.sentences))
         if self.shuffle:
-            places = self._shuffled(self.sentences.ids, epoch, view=-1)
+            places = shuffled(self.sentences.ids, self.seed, epoch)
         return self._bucketed(places, epoch) if self.bucket > 1 else places
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from batch `start` on."""
-        if not 0 <= start <= len(self):
-            raise ValueError(f"an epoch has {len(self)} batches; cannot start at {start}.")
-        order = self.order(epoch)
-
-        def make(number: int) -> Batch:
-            share = order[number * self.batch : (number + 1) * self.batch].tensor_split(self.world)[self.rank]
-            return self._batch(share, epoch)
-
-        numbers = range(start, len(self))
-        return ahead(make, numbers, self.prefetch) if self.prefetch else map(make, numbers)
-
-    def _shuffled(self, ids: Tensor, epoch: int, view: int) -> Tensor:
-        keys = uniforms(ids, 2, seed=self.seed, epoch=epoch, view=view).double()
-        return torch.argsort(keys[:, 0] + keys[:, 1] * 2.0**-24, stable=True)
+        return dealt(self, self._batch, epoch, start)
 
     def _bucketed(self, places: Tensor, epoch: int) -> Tensor:
         """The same rows, but each batch of about one length.
@@ -108,7 +93,7 @@ class TextLoader:
         bucket = by_length // (self.batch * self.bucket)
         batches = by_length[torch.argsort(bucket, stable=True)].view(-1, self.batch).sort(1).values
         if self.shuffle:
-            batches = batches[self._shuffled(torch.arange(len(batches)), epoch, view=-8)]
+            batches = batches[shuffled(torch.arange(len(batches)), self.seed, epoch, view=-8)]
         return torch.cat([places[batches.flatten()], places[whole:]])
 
     def _batch(self, places: Tensor, epoch: int) -> Batch:

@@ -63,13 +63,8 @@ _CHEN_LI_LARGE = {
     "head.width": 128,
     "batch": 1024,
 }
-_SIMCSE = {
-    "data": "text:wiki1m_for_simcse.txt",
-    "method": "simcse",
-    "encoder": "hf:bert-base-uncased",
-    "encoder.pooling": "cls",
-    "encoder.length": 32,
-    "head": "simcse",
+# SimCSE's training (arXiv:2104.08821, app. A).
+_FINE_TUNED = {
     "loss": "InfoNCELoss",
     "loss.temperature": 0.05,
     "epochs": 1,
@@ -78,6 +73,15 @@ _SIMCSE = {
     "optimizer": "adamw",
     "schedule": "linear",
     "weight_decay": 0.0,
+}
+_SIMCSE = {
+    **_FINE_TUNED,
+    "data": "text:wiki1m_for_simcse.txt",
+    "method": "simcse",
+    "encoder": "hf:bert-base-uncased",
+    "encoder.pooling": "cls",
+    "encoder.length": 32,
+    "head": "simcse",
 }
 _WITHOUT_LOSS = {k: v for k, v in _SIMCSE.items() if not k.startswith("loss")}
 _DYSTRESS = {
@@ -335,28 +339,8 @@ PRESETS = {
 """Every recipe by name."""
 
 USUAL = {
-    "sentences": {
-        "loss": "InfoNCELoss",
-        "loss.temperature": 0.05,
-        "epochs": 1,
-        "batch": 64,
-        "lr": 3e-5,
-        "optimizer": "adamw",
-        "schedule": "linear",
-        "weight_decay": 0.0,
-    },
-    "sentences from scratch": {
-        "loss": "InfoNCELoss",
-        "loss.temperature": 0.05,
-        "head": "none",
-        "epochs": 2,
-        "batch": 256,
-        "lr": 5e-3,
-        "optimizer": "adamw",
-        "schedule": "linear",
-        "warmup": 0.1,
-        "weight_decay": 0.0,
-    },
+    "sentences": _FINE_TUNED,
+    "sentences from scratch": {**_FINE_TUNED, "head": "none", "epochs": 2, "batch": 256, "lr": 5e-3, "warmup": 0.1},
 }
 """What `isotherm train --method simcse` does unless told: SimCSE's own settings (app. A), which are for a pretrained
 encoder, and larger steps for one that starts from nothing (whose views are crops: `corpus`)."""
