@@ -22,7 +22,7 @@ from sentence_transformers import (
 )
 
 from isotherm import nn
-from isotherm.adapters import SentenceTransformerLoss
+from isotherm.integrations.sentence_transformers import SentenceTransformerLoss
 
 PLACES = ["table", "room", "boat", "tennis court", "car", "guide", "taxi", "bicycle"]
 PEOPLE = ["two", "three", "five", "eight"]

@@ -21,7 +21,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 
 from found import LOSSES, make  # noqa: E402
 from isotherm import nn, temperature  # noqa: E402
-from isotherm.adapters import ContrastiveModel, SentenceTransformerLoss  # noqa: E402
+from isotherm.integrations.sentence_transformers import ContrastiveModel, SentenceTransformerLoss  # noqa: E402
 from isotherm.losses.columns import contrast  # noqa: E402
 
 WORDS = [f"{kind}{i}" for kind in ("a", "b", "c") for i in range(16)]
@@ -492,7 +492,10 @@ def test_the_model_names_wrong_shapes_and_settings(encoder):
 
 
 def test_the_adapters_import_neither_library():
-    code = "import sys, isotherm.adapters; print({'transformers', 'sentence_transformers'} & set(sys.modules))"
+    code = (
+        "import sys, isotherm.integrations.sentence_transformers;"
+        "print({'transformers', 'sentence_transformers'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

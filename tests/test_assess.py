@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from isotherm import assess
 from isotherm.cli import main
-from isotherm.evaluate.extract import features_of
+from isotherm.evaluate import images
+from isotherm.probes.extract import features_of
 from isotherm.train import runs
 from isotherm.train.config import Place, configure
 from isotherm.train.loop import train
@@ -48,8 +48,8 @@ def test_the_features_are_those_of_the_exported_encoder(run):
 
 
 def test_every_probe_has_a_name_that_works(run):
-    quick = [p for p in assess.PROBES if p not in ("finetune", "fewshot-finetune") and "augmented" not in p]
-    found = assess.assess(run, quick)
+    quick = [p for p in images.PROBES if p not in ("finetune", "fewshot-finetune") and "augmented" not in p]
+    found = images.assess(run, quick)
     assert all(0 <= getattr(s, "accuracy", getattr(s, "mean", -1)) <= 1 for s in found.scores.values())
 
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 from PIL import Image
 
-from isotherm import catalogue
 from isotherm.cli import main
+from isotherm.losses import catalogue
 
 
 def run(capsys, *arguments):

@@ -11,7 +11,7 @@ from scipy import stats
 
 from isotherm.data import imbalance, probing
 from isotherm.data.images import Images
-from isotherm.data.loader import Loader
+from isotherm.data.loaders.images import Loader
 from isotherm.views import recipe
 
 

@@ -14,7 +14,7 @@ from isotherm import measures as M
 from isotherm.inspect import reading
 from isotherm.inspect.health import even_uniformity
 from isotherm.inspect.page import flattened
-from isotherm.inspect.softness import HIGH, LOW, Queries, advise
+from isotherm.inspect.temperature_advice import HIGH, LOW, Queries, advise
 
 pytest_plugins = ("browser",)
 RANDOM = np.random.default_rng(0)

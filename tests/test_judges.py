@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isotherm.studies import claims, comparing, plan, telling
-from isotherm.studies import study as studies
-from isotherm.studies.records import Record, Records
-from isotherm.studies.study import Comparison
+from isotherm.experiments import comparing, plan, report
+from isotherm.experiments import study as studies
+from isotherm.experiments.claims import rules
+from isotherm.experiments.records import Record, Records
+from isotherm.experiments.study import Comparison
 from isotherm.train.build import build
 
 NOWHERE = Path("nowhere")
@@ -28,25 +29,25 @@ def arm(name, values, over="x", seeds=(0, 1, 2), noise=0.001, **fixed):
 
 def test_alike_is_about_the_spread_of_means():
     records = Records([record("a", m=0.8), record("b", m=0.82), record("c", m=0.85)])
-    assert claims.alike("m", [("a", {}), ("b", {})], 0.03)(records).held
-    assert not claims.alike("m", [("a", {}), ("c", {})], 0.03)(records).held
-    assert not claims.alike("m", [("a", {}), ("nobody", {})], 0.03)(records).held
+    assert rules.alike("m", [("a", {}), ("b", {})], 0.03)(records).held
+    assert not rules.alike("m", [("a", {}), ("c", {})], 0.03)(records).held
+    assert not rules.alike("m", [("a", {}), ("nobody", {})], 0.03)(records).held
 
 
 def test_narrower_compares_spreads_within_seeds_that_all_have():
     records = Records([*arm("a", {1: 0.5, 3: 0.7}), *arm("b", {1: 0.9, 3: 0.75})])
-    assert claims.narrower("m", ["a", "b"], "x")(records).held
-    assert not claims.narrower("m", ["a", "b"], "x", most=0.1)(records).held
-    assert not claims.narrower("m", ["a", "nobody"], "x")(records).held
+    assert rules.narrower("m", ["a", "b"], "x")(records).held
+    assert not rules.narrower("m", ["a", "b"], "x", most=0.1)(records).held
+    assert not rules.narrower("m", ["a", "nobody"], "x")(records).held
     wider = Records([*arm("a", {1: 0.7, 3: 0.5}), *arm("b", {1: 0.75, 3: 0.9})])
-    assert not claims.narrower("m", ["a", "b"], "x")(wider).held
+    assert not rules.narrower("m", ["a", "b"], "x")(wider).held
     once = [record("a", 0, {"x": 1}, m=0.5), record("b", 0, {"x": 1}, m=0.6)]  # seeds 1 and 2 are at x = 3 only
     later = [
         record(n, s, {"x": 3}, m=v)
         for n, v3 in (("a", (0.5, 0.6, 0.6)), ("b", (0.6, 0.5, 0.5)))
         for s, v in enumerate(v3)
     ]
-    verdict = claims.narrower("m", ["a", "b"], "x")(Records([*once, *later]))
+    verdict = rules.narrower("m", ["a", "b"], "x")(Records([*once, *later]))
     assert verdict.evidence["seeds"] == 1
     assert not verdict.held  # the means would coincide: 0.567 and 0.533
 
@@ -55,10 +56,10 @@ def test_a_trend_everywhere_may_fail_at_few_values():
     rising = {1: 0.1, 2: 0.2, 3: 0.3}
     records = [*arm("a", rising, y=1), *arm("a", rising, y=2), *arm("a", rising, y=3), *arm("a", rising, y=4)]
     falling = arm("a", {1: 0.3, 2: 0.2, 3: 0.1}, y=5)
-    judge = claims.trend_everywhere("m", "a", "x", "y", 1)
+    judge = rules.trend_everywhere("m", "a", "x", "y", 1)
     assert judge(Records([*records, *falling])).held  # four of five
     assert not judge(Records([*records[:18], *falling])).held  # two of three
-    assert not claims.trend_everywhere("m", "a", "x", "y", -1)(Records(records)).held
+    assert not rules.trend_everywhere("m", "a", "x", "y", -1)(Records(records)).held
 
 
 def test_the_best_moves_with_another_setting():
@@ -66,25 +67,25 @@ def test_the_best_moves_with_another_setting():
         return [record("a", 0, {"x": x, "y": y}, m=-abs(x - at)) for x in (1, 2, 3)]
 
     falling = Records([*peak(1, 3), *peak(2, 2), *peak(3, 1)])
-    assert claims.best_moves("m", "a", "x", "y", -1)(falling).held
-    assert not claims.best_moves("m", "a", "x", "y", 1)(falling).held
-    same = claims.best_moves("m", "a", "x", "y", -1)(Records([*peak(1, 2), *peak(2, 2), *peak(3, 2)]))
+    assert rules.best_moves("m", "a", "x", "y", -1)(falling).held
+    assert not rules.best_moves("m", "a", "x", "y", 1)(falling).held
+    same = rules.best_moves("m", "a", "x", "y", -1)(Records([*peak(1, 2), *peak(2, 2), *peak(3, 2)]))
     assert not same.held
 
 
 def test_where_a_fall_is_over():
     x, y = np.array([1.0, 2.0, 4.0, 8.0]), np.array([10.0, 5.0, 1.0, 0.0])
-    assert claims.reaches(x, y, 0.5) == 2.0
-    assert claims.reaches(x, y, 0.9) == pytest.approx(4.0)
-    assert claims.reaches(x, y, 0.7) == pytest.approx(3.0)  # half-way between 5 and 1
-    assert math.isnan(claims.reaches(x, np.array([1.0, 2.0, 3.0, 4.0]), 0.9))
+    assert rules.reaches(x, y, 0.5) == 2.0
+    assert rules.reaches(x, y, 0.9) == pytest.approx(4.0)
+    assert rules.reaches(x, y, 0.7) == pytest.approx(3.0)  # half-way between 5 and 1
+    assert math.isnan(rules.reaches(x, np.array([1.0, 2.0, 3.0, 4.0]), 0.9))
 
 
 def test_saturation_early_and_late():
     early, late = {1: 10.0, 2: 1.0, 6: 0.5, 8: 0.0}, {1: 10.0, 2: 9.0, 6: 8.0, 8: 0.0}
     records = Records([*arm("e", early, noise=0), *arm("l", late, noise=0)])
-    assert claims.saturates("m", [("e", {})], "x", 0.9, 0.5)(records).held
-    assert not claims.saturates("m", [("e", {}), ("l", {})], "x", 0.9, 0.5)(records).held
+    assert rules.saturates("m", [("e", {})], "x", 0.9, 0.5)(records).held
+    assert not rules.saturates("m", [("e", {}), ("l", {})], "x", 0.9, 0.5)(records).held
 
 
 def test_later_with_a_larger_batch():
@@ -92,7 +93,7 @@ def test_later_with_a_larger_batch():
         return arm("a", values, batch=size, noise=0)
 
     grows = [*batch(1, {1: 9, 2: 1, 4: 0}), *batch(2, {1: 9, 2: 4, 4: 0}), *batch(3, {1: 9, 2: 8, 4: 0})]
-    judge = claims.later("m", "a", "x", "batch", 0.9)
+    judge = rules.later("m", "a", "x", "batch", 0.9)
     assert judge(Records(grows)).held
     swapped = [record(r.arm, r.seed, {**r.varied, "batch": 4 - r.varied["batch"]}, **r.measures) for r in grows]
     assert not judge(Records(swapped)).held
@@ -100,29 +101,29 @@ def test_later_with_a_larger_batch():
 
 def test_loses_and_keeps():
     records = Records([*arm("down", {0: 0.9, 8: 0.4}), *arm("flat", {0: 0.9, 8: 0.88})])
-    assert claims.loses("m", [("down", {})], "x", 0.2)(records).held
-    assert not claims.loses("m", [("down", {}), ("flat", {})], "x", 0.2)(records).held
-    assert claims.keeps("m", [("flat", {})], "x", 0.05)(records).held
-    assert not claims.keeps("m", [("down", {})], "x", 0.05)(records).held
-    assert not claims.keeps("m", [("nobody", {})], "x", 0.05)(records).held
+    assert rules.loses("m", [("down", {})], "x", 0.2)(records).held
+    assert not rules.loses("m", [("down", {}), ("flat", {})], "x", 0.2)(records).held
+    assert rules.keeps("m", [("flat", {})], "x", 0.05)(records).held
+    assert not rules.keeps("m", [("down", {})], "x", 0.05)(records).held
+    assert not rules.keeps("m", [("nobody", {})], "x", 0.05)(records).held
 
 
 def test_ahead_is_judged_on_differences_seed_by_seed():
     paired = Records([record(n, s, m=v + 0.1 * s) for s in range(3) for n, v in (("a", 0.5), ("b", 0.49))])
-    assert claims.ahead("m", ("a", {}), [("b", {})])(paired).held  # seeds differ much, the difference is always 0.01
+    assert rules.ahead("m", ("a", {}), [("b", {})])(paired).held  # seeds differ much, the difference is always 0.01
     noisy = [record("a", s, m=v) for s, v in enumerate((0.5, 0.6, 0.4))] + [record("b", s, m=0.49) for s in range(3)]
-    assert not claims.ahead("m", ("a", {}), [("b", {})])(Records(noisy)).held
-    assert not claims.ahead("m", ("a", {}), [("b", {})])(Records([record("a", m=1.0), record("b", m=0.0)])).held
+    assert not rules.ahead("m", ("a", {}), [("b", {})])(Records(noisy)).held
+    assert not rules.ahead("m", ("a", {}), [("b", {})])(Records([record("a", m=1.0), record("b", m=0.0)])).held
 
 
 def test_no_worse_and_ordered():
     records = Records([*(record("a", s, m=0.9 + 0.001 * s) for s in (0, 1)), *(record("b", s, m=0.8) for s in (0, 1))])
-    assert claims.no_worse("m", ("b", {}), [("a", {})], 0.2)(records).held
-    assert not claims.no_worse("m", ("b", {}), [("a", {})], 0.05)(records).held
-    assert not claims.no_worse("m", ("b", {}), [("nobody", {})], 0.05)(records).held
-    assert claims.ordered("m", [("a", {}), ("b", {})])(records).held
-    assert not claims.ordered("m", [("b", {}), ("a", {})])(records).held
-    assert not claims.ordered("m", [("a", {}), ("nobody", {}), ("b", {})])(records).held
+    assert rules.no_worse("m", ("b", {}), [("a", {})], 0.2)(records).held
+    assert not rules.no_worse("m", ("b", {}), [("a", {})], 0.05)(records).held
+    assert not rules.no_worse("m", ("b", {}), [("nobody", {})], 0.05)(records).held
+    assert rules.ordered("m", [("a", {}), ("b", {})])(records).held
+    assert not rules.ordered("m", [("b", {}), ("a", {})])(records).held
+    assert not rules.ordered("m", [("a", {}), ("nobody", {}), ("b", {})])(records).held
 
 
 def test_a_smaller_drop_is_judged_seed_by_seed():
@@ -134,9 +135,9 @@ def test_a_smaller_drop_is_judged_seed_by_seed():
         ]
 
     records = Records([*two("strong", 0.8, 0.02), *two("weak", 0.9, 0.2)])
-    assert claims.smaller_drop("m", "strong", ["weak"], "x", "good", "bad")(records).held
-    assert not claims.smaller_drop("m", "weak", ["strong"], "x", "good", "bad")(records).held
-    assert not claims.smaller_drop("m", "strong", ["nobody"], "x", "good", "bad")(records).held
+    assert rules.smaller_drop("m", "strong", ["weak"], "x", "good", "bad")(records).held
+    assert not rules.smaller_drop("m", "weak", ["strong"], "x", "good", "bad")(records).held
+    assert not rules.smaller_drop("m", "strong", ["nobody"], "x", "good", "bad")(records).held
 
 
 def test_faster_looks_at_the_whole_training(tmp_path):
@@ -148,22 +149,22 @@ def test_faster_looks_at_the_whole_training(tmp_path):
         return record(name, seed, folder=folder)
 
     records = Records(run(n, s, v) for s in (0, 1) for n, v in (("quick", (4, 5, 5)), ("slow", (1, 3, 5))))
-    assert claims.faster("h", ("quick", {}), [("slow", {})])(records).held
-    assert not claims.faster("h", ("slow", {}), [("quick", {})])(records).held
-    assert claims.on_the_way(records, "h", ("quick", {}))[0] == pytest.approx(14 / 3)
+    assert rules.faster("h", ("quick", {}), [("slow", {})])(records).held
+    assert not rules.faster("h", ("slow", {}), [("quick", {})])(records).held
+    assert rules.on_the_way(records, "h", ("quick", {}))[0] == pytest.approx(14 / 3)
 
 
 def test_no_rank_where_nothing_changes():
-    assert claims.rank([1, 2, 3], [5, 5, 5]) == 0.0
-    assert claims.rank([1, 2, 3], [1, math.nan, 3]) == pytest.approx(1.0)
+    assert rules.rank([1, 2, 3], [5, 5, 5]) == 0.0
+    assert rules.rank([1, 2, 3], [1, math.nan, 3]) == pytest.approx(1.0)
 
 
 def test_evidence_is_json_even_without_numbers():
     study = studies.load("temperature")
-    judged = telling.judge(study, Records([record("simple", m=1.0)]))
+    judged = report.judge(study, Records([record("simple", m=1.0)]))
     assert not any(c["held"] for c in judged)
     text = json.dumps(judged, allow_nan=False)
-    assert all(telling.evidence(c["evidence"]) for c in json.loads(text))
+    assert all(report.evidence(c["evidence"]) for c in json.loads(text))
 
 
 # compared
@@ -194,7 +195,7 @@ def test_partners_share_what_is_varied_in_both():
     (other,) = comparing.differences(Records([*records, plain]), Comparison("b", "m", ["c"]))
     assert other.mean == 4.0
     assert not found.sure
-    rows = telling.compared(records, Comparison("b", "m"))[1]
+    rows = report.compared(records, Comparison("b", "m"))[1]
     assert rows[0][4:] == ["one seed", "no telling"]
 
 

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 import isotherm.studies
-from isotherm.evaluate.extract import features_of
-from isotherm.evaluate.linear import linear
+from isotherm.experiments import execute, measuring, records, report
+from isotherm.experiments import study as studies
+from isotherm.experiments.measuring import Trained, carry_out, described, done
+from isotherm.probes.extract import features_of
+from isotherm.probes.linear import linear
 from isotherm.report import Page, figures
 from isotherm.report.charts import Picture
-from isotherm.studies import measuring, records, runner, telling
-from isotherm.studies import study as studies
-from isotherm.studies.measuring import Trained, carry_out, described, done
 from isotherm.train.config import configure
-from isotherm.train.pictures import pictures
+from isotherm.train.modality.images import pictures
 
 PICTURES = tuple(group for group in measuring.GROUPS if group not in measuring.OF_SENTENCES)
 SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "watch": 0}
@@ -156,18 +156,18 @@ def test_a_picture_goes_into_the_page_and_beside_it(tmp_path):
 
 def test_damaged_files_of_a_study_are_named(tmp_path):
     about = {"study": "temperature", "scale": "smoke", "data": "digits", "command": "x"}
-    runner.begin(tmp_path / "s", about)
+    execute.begin(tmp_path / "s", about)
     for text in ("", "[]", "{}", '{"study": 1'):
         (tmp_path / "s/study.json").write_text(text)
         with pytest.raises(ValueError, match=r"study.json is damaged; delete it"):
-            runner.about(tmp_path / "s")
+            execute.about(tmp_path / "s")
     for text in ("", '{"arm": ', '{"arm": 1}\n'):
         (tmp_path / "s/records.jsonl").write_text(text)
         with pytest.raises(ValueError, match=r"records.jsonl is damaged or empty"):
             records.read(tmp_path / "s")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file"):
-        runner.begin(tmp_path / "file", about)
+        execute.begin(tmp_path / "file", about)
 
 
 def test_a_study_file_with_a_mistake_troubles_only_itself(monkeypatch, tmp_path):
@@ -181,5 +181,5 @@ def test_a_study_file_with_a_mistake_troubles_only_itself(monkeypatch, tmp_path)
 
 def test_the_evidence_of_every_claim_can_be_told():
     found = {"a": 1.0, "b": None, "c": {"x": -0.5}, "d": [1, 2.5], "values": [[0.1, 0.5, 0.0]]}
-    assert telling.evidence(found) == "a 1; b unknown; c x −0.5; d 1, 2.5; 0.1: 0.5"
-    assert json.dumps(telling._json({"a": float("nan"), "b": (np.float64(1),)})) == '{"a": null, "b": [1.0]}'
+    assert report.evidence(found) == "a 1; b unknown; c x −0.5; d 1, 2.5; 0.1: 0.5"
+    assert json.dumps(report._json({"a": float("nan"), "b": (np.float64(1),)})) == '{"a": null, "b": [1.0]}'

@@ -7,8 +7,9 @@ import torch
 from torch import nn as tnn
 from torch.nn.functional import cross_entropy, normalize
 
-from isotherm import catalogue, nn, pairing
+from isotherm import nn, pairing
 from isotherm.encoders import VAE, encoder, head
+from isotherm.losses import catalogue
 from isotherm.methods import METHODS, Network, Slow, method
 from isotherm.temperature import Constant
 from isotherm.types import Batch

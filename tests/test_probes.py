@@ -17,7 +17,7 @@ from isotherm.data.imbalance import fraction, long_tail
 from isotherm.data.probing import randbit
 from isotherm.data.sets import load
 from isotherm.encoders import ConvNet, encoder
-from isotherm.evaluate import (
+from isotherm.probes import (
     PROTOCOLS,
     features_of,
     few_shot,
@@ -30,10 +30,10 @@ from isotherm.evaluate import (
     linear,
     protocol,
 )
-from isotherm.evaluate.fewshot import drawn
-from isotherm.evaluate.knn import largest, nearest
-from isotherm.evaluate.linear import stratified
-from isotherm.evaluate.scores import ranks, score, wilson
+from isotherm.probes.fewshot import drawn
+from isotherm.probes.knn import largest, nearest
+from isotherm.probes.linear import stratified
+from isotherm.probes.scores import ranks, score, wilson
 from isotherm.views import recipe
 
 TRAIN, TEST = load("digits"), load("digits", "test")

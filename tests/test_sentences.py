@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from isotherm.data import corpora, sentences
+from isotherm.data.loaders.sentences import TextLoader
 from isotherm.data.sentences import is_text, load_sentences, read
-from isotherm.data.text_loader import TextLoader
 
 REAL = Path(os.environ.get("ISOTHERM_DATA") or "/nonexistent") / "text" / "sentences.txt"
 TRIPLES = "sent0,sent1,hard_neg\na cat,the cat,a dog\nit rains,rain falls,the sun\n"

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from isotherm.data import where
+from isotherm.data import roots
 from isotherm.data.sets import IMAGENET100, SETS, load
 from isotherm.data.sources.cifar import BATCHES, CLASSES
 
@@ -55,15 +55,15 @@ def encoded(pixels, form="PNG"):
 
 def test_the_root_is_what_was_given_then_the_environment_then_the_users_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "a"))
-    assert where.root() == tmp_path / "a"
-    assert where.root(tmp_path / "b") == tmp_path / "b"
-    assert where.cache() == tmp_path / "a" / "cache"
+    assert roots.root() == tmp_path / "a"
+    assert roots.root(tmp_path / "b") == tmp_path / "b"
+    assert roots.cache() == tmp_path / "a" / "cache"
     monkeypatch.delenv("ISOTHERM_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
-    assert where.root() == tmp_path / "c" / "isotherm" / "data"
+    assert roots.root() == tmp_path / "c" / "isotherm" / "data"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "d"))
-    assert where.root() == tmp_path / "d" / ".cache" / "isotherm" / "data"
+    assert roots.root() == tmp_path / "d" / ".cache" / "isotherm" / "data"
 
 
 # Digits
@@ -403,7 +403,7 @@ def test_a_picture_keeps_its_id_when_others_come_and_go(tree):
 
 
 def test_a_folder_is_decoded_once_until_it_changes(tree):
-    cache = where.cache()
+    cache = roots.cache()
     load(f"folder:{tree}", size=8)
     (first,) = cache.iterdir()
     pixels = np.load(first / "pixels.npy")
@@ -420,7 +420,7 @@ def test_a_folder_is_decoded_once_until_it_changes(tree):
 
 def test_a_damaged_cache_is_named(tree):
     load(f"folder:{tree}", size=8)
-    (place,) = where.cache().iterdir()
+    (place,) = roots.cache().iterdir()
     (place / "pixels.npy").write_bytes((place / "pixels.npy").read_bytes()[:-9])
     with pytest.raises(ValueError, match=f"{place.name} is damaged: .* Remove it, it is made again"):
         load(f"folder:{tree}", size=8)
@@ -469,7 +469,7 @@ def test_files_that_are_no_pictures_are_skipped_and_counted_or_an_error(tree):
     (tree / "train" / "bee" / "1.png").write_text("nothing")
     with pytest.raises(ValueError, match="train/bee holds no picture that can be decoded"):
         load(f"folder:{tree}", size=8)
-    assert not [p for p in where.cache().iterdir() if p.name.startswith(".")]
+    assert not [p for p in roots.cache().iterdir() if p.name.startswith(".")]
 
 
 def test_a_class_folder_without_pictures_is_named(tree):

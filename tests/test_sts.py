@@ -12,7 +12,7 @@ import torch
 from scipy.stats import spearmanr
 
 from isotherm.data import senteval
-from isotherm.evaluate.sts import ALL, dev_score, spearman, sts, stsb_geometry
+from isotherm.probes.sts import ALL, dev_score, spearman, sts, stsb_geometry
 
 REAL = Path(os.environ.get("ISOTHERM_DATA") or "/nonexistent") / "senteval"
 real = pytest.mark.skipif(not REAL.is_dir(), reason="ISOTHERM_DATA is not set or holds no senteval")

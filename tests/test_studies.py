@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from isotherm.cli import main
-from isotherm.studies import claims, penalties, runner, telling
-from isotherm.studies import study as studies
-from isotherm.studies.measuring import done
-from isotherm.studies.records import Record, Records, read
-from isotherm.studies.study import Arm, Claim, Scale
+from isotherm.experiments import execute, report
+from isotherm.experiments import study as studies
+from isotherm.experiments.claims import penalties, rules
+from isotherm.experiments.measuring import done
+from isotherm.experiments.records import Record, Records, read
+from isotherm.experiments.study import Arm, Claim, Scale
 from isotherm.train import runs
 from isotherm.train.config import Place
 from isotherm.train.loop import Run, fabric_for
@@ -42,49 +43,49 @@ def line(arm, values, measure="linear", seeds=(0,)):
 
 def test_a_trend_is_judged_by_rank_correlation_and_by_every_seed():
     rising = Records(line("a", {0.1: 0.2, 0.3: 0.5, 0.5: 0.4, 0.7: 0.8, 1.0: 0.9}, seeds=(0, 1)))
-    assert claims.trend("linear", "a", 1)(rising).held
-    assert not claims.trend("linear", "a", -1)(rising).held
+    assert rules.trend("linear", "a", 1)(rising).held
+    assert not rules.trend("linear", "a", -1)(rising).held
     one_against = [
         *line("a", {0.1: 0.2, 0.5: 0.9, 1.0: 1.4}),
         *(record("a", t, 1, linear=-t / 9) for t in (0.1, 0.5, 1.0)),
     ]
-    verdict = claims.trend("linear", "a", 1)(Records(one_against))
+    verdict = rules.trend("linear", "a", 1)(Records(one_against))
     assert verdict.evidence["rho"] == 1
     assert not verdict.held
-    assert not claims.trend("linear", "a", 1)(Records(line("a", {0.1: 1.0, 0.2: 2.0}))).held
+    assert not rules.trend("linear", "a", 1)(Records(line("a", {0.1: 1.0, 0.2: 2.0}))).held
 
 
 def test_an_inverted_u_has_its_best_inside_and_ends_surely_below():
     u = {0.1: 0.5, 0.3: 0.8, 1.0: 0.6}
-    assert claims.inverted_u("linear", "a")(Records(line("a", u, seeds=(0, 1)))).held
-    assert not claims.inverted_u("linear", "a")(Records(line("a", u))).held  # one seed is sure of nothing
-    assert not claims.inverted_u("linear", "a")(Records(line("a", {0.1: 0.9, 0.3: 0.8, 1.0: 0.6}, seeds=(0, 1)))).held
+    assert rules.inverted_u("linear", "a")(Records(line("a", u, seeds=(0, 1)))).held
+    assert not rules.inverted_u("linear", "a")(Records(line("a", u))).held  # one seed is sure of nothing
+    assert not rules.inverted_u("linear", "a")(Records(line("a", {0.1: 0.9, 0.3: 0.8, 1.0: 0.6}, seeds=(0, 1)))).held
     noisy = [record("a", t, s, linear=v + (0.5 if s else 0)) for s in (0, 1) for t, v in u.items()]
-    assert not claims.inverted_u("linear", "a")(Records(noisy)).held
+    assert not rules.inverted_u("linear", "a")(Records(noisy)).held
     lucky = [*line("a", {0.1: 0.5, 0.3: 0.5, 1.0: 0.5}, seeds=(0, 1)), record("a", 0.4, linear=0.9)]
-    assert not claims.inverted_u("linear", "a")(Records(lucky)).held
+    assert not rules.inverted_u("linear", "a")(Records(lucky)).held
 
 
 def test_rivals_are_compared_at_the_best_point():
     records = [*line("c", {0.1: 0.5, 0.3: 0.8}), record("simple", None, linear=0.6), record("hard", None, linear=0.79)]
-    assert claims.behind("linear", "simple", "c", by=0.1)(Records(records)).held
-    assert not claims.behind("linear", "simple", "c", by=0.3)(Records(records)).held
-    assert claims.recovers("linear", "hard", "simple", "c", within=0.02)(Records(records)).held
-    assert not claims.recovers("linear", "hard", "simple", "c", within=0.001)(Records(records)).held
+    assert rules.behind("linear", "simple", "c", by=0.1)(Records(records)).held
+    assert not rules.behind("linear", "simple", "c", by=0.3)(Records(records)).held
+    assert rules.recovers("linear", "hard", "simple", "c", within=0.02)(Records(records)).held
+    assert not rules.recovers("linear", "hard", "simple", "c", within=0.001)(Records(records)).held
     low = [*line("c", {0.1: -3.0}, "u"), record("simple", None, u=-1.0), record("hard", None, u=-3.1)]
-    assert claims.recovers("u", "hard", "simple", "c", within=0.1, lower=True)(Records(low)).held
-    assert not claims.recovers("u", "simple", "hard", "c", within=0.1, lower=True)(Records(low)).held
+    assert rules.recovers("u", "hard", "simple", "c", within=0.1, lower=True)(Records(low)).held
+    assert not rules.recovers("u", "simple", "hard", "c", within=0.1, lower=True)(Records(low)).held
 
 
 def test_flatter_and_prefers_larger():
     records = Records([*line("a", {0.1: 0.1, 1.0: 0.9}), *line("h", {0.1: 0.5, 1.0: 0.6})])
-    assert claims.flatter("linear", "h", "a")(records).held
-    assert not claims.flatter("linear", "a", "h")(records).held
+    assert rules.flatter("linear", "h", "a")(records).held
+    assert not rules.flatter("linear", "a", "h")(records).held
     a, h = {0.1: 0.1, 0.3: 0.5, 1.0: 0.2}, {0.1: 0.1, 0.3: 0.4, 1.0: 0.6}
     records = Records([*line("a", a, seeds=(0, 1)), *line("h", h, seeds=(0, 1))])
-    assert claims.prefers_larger("linear", "h", "a")(records).held
-    assert not claims.prefers_larger("linear", "a", "h")(records).held
-    assert not claims.prefers_larger("linear", "h", "a")(Records([*line("a", a), *line("h", h)])).held
+    assert rules.prefers_larger("linear", "h", "a")(records).held
+    assert not rules.prefers_larger("linear", "a", "h")(records).held
+    assert not rules.prefers_larger("linear", "h", "a")(Records([*line("a", a), *line("h", h)])).held
 
 
 def test_entropy_and_closed_forms():
@@ -119,7 +120,7 @@ def module(**changes):
         "base": {"watch": 0},
         "arms": (Arm("a", {"loss": "NTXentLoss"}, {TAU: (0.1, 0.5)}),),
         "scales": {"smoke": Scale("", {"images": 300, "epochs": 1, "batch": 100, "encoder.widths": [8]})},
-        "claims": (Claim("It rises.", "§1", ("knn",), claims.trend("knn", "a", 1)),),
+        "claims": (Claim("It rises.", "§1", ("knn",), rules.trend("knn", "a", 1)),),
         "figures": (),
         "paper": {"title": "", "address": "", "differs": "", "tables": {}},
     }
@@ -131,15 +132,15 @@ def test_an_impossible_value_or_a_missing_measure_is_named():
     with pytest.raises(ValueError, match=r"study mine, a loss.tau = 1: .*no setting 'tau'"):
         impossible.points("smoke")
     with pytest.raises(ValueError, match="names the measure 'kn', which nobody takes; did you mean 'knn'"):
-        studies.made("mine", module(claims=(Claim("x", "", ("kn",), claims.trend("kn", "a", 1)),)))
+        studies.made("mine", module(claims=(Claim("x", "", ("kn",), rules.trend("kn", "a", 1)),)))
 
 
 def test_another_loss_in_one_line_is_another_study(tmp_path):
     study = studies.made("mine", module(arms=(Arm("dcl", {"loss": "DCLLoss"}, {TAU: (0.1, 0.5, 0.9)}),)))
-    records = runner.run_points(study.points("smoke"), tmp_path, workers=1)
+    records = execute.run_points(study.points("smoke"), tmp_path, workers=1)
     assert [r.config["loss"]["name"] for r in records] == ["DCLLoss"] * 3
     about = {"scale": "smoke", "data": "digits", "command": "isotherm study mine"}
-    assert len(telling.tell(study, records, tmp_path, about)) == 1
+    assert len(report.tell(study, records, tmp_path, about)) == 1
     assert "A question?" in (tmp_path / "report.html").read_text()
 
 
@@ -168,9 +169,9 @@ def random_pictures(tmp_path_factory):
 
 def test_gains_are_judged_in_every_seed():
     runs_ = [record("a", None, s, after=0.6 + s / 100, before=0.5) for s in (0, 1)]
-    assert claims.gains("after", ("a", {}), ("before",), least=0.1)(Records(runs_)).held
-    assert not claims.gains("after", ("a", {}), ("before",), least=0.105)(Records(runs_)).held
-    assert not claims.gains("after", ("a", {}), ("before", "other"), least=0.0)(Records(runs_)).held
+    assert rules.gains("after", ("a", {}), ("before",), least=0.1)(Records(runs_)).held
+    assert not rules.gains("after", ("a", {}), ("before",), least=0.105)(Records(runs_)).held
+    assert not rules.gains("after", ("a", {}), ("before", "other"), least=0.0)(Records(runs_)).held
 
 
 @pytest.mark.slow
@@ -282,7 +283,7 @@ def test_a_killed_worker_is_replaced_and_its_run_tried_again(tmp_path):
                 os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
                 killed.append(board)
 
-    records = runner.run_points(points, tmp_path, workers=2, show=show)
+    records = execute.run_points(points, tmp_path, workers=2, show=show)
     assert killed[0].retried == 1
     assert len(records) == len(points)
 
@@ -313,9 +314,9 @@ def test_ray_carries_out_a_study(tmp_path):
     study = studies.made("mine", module())
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import test_studies as t;"
-        "from isotherm.studies import runner, study;"
+        "from isotherm.experiments import execute, study;"
         "points = study.made('mine', t.module()).points('smoke');"
-        "print(len(runner.run_points(points, Path(sys.argv[2]), ray='local')))"
+        "print(len(execute.run_points(points, Path(sys.argv[2]), ray='local')))"
     )
     words = [sys.executable, "-W", "ignore", "-c", code, str(Path(__file__).parent), str(tmp_path)]
     run = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
@@ -327,7 +328,7 @@ def test_ray_carries_out_a_study(tmp_path):
 def test_a_second_runner_in_one_folder_is_refused(tmp_path):
     study = studies.made("mine", module())
     with runs.alone(tmp_path), pytest.raises(ValueError, match="another process is at work in"):
-        runner.run_points(study.points("smoke"), tmp_path, workers=1)
+        execute.run_points(study.points("smoke"), tmp_path, workers=1)
 
 
 @pytest.mark.slow
@@ -349,7 +350,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path):
     pytest.importorskip("ray", reason="extra 'ray' is not installed")
     study = studies.made("mine", module())
     with pytest.raises(ValueError, match=r"no Ray cluster at '127\.0\.0\.1:1'"):
-        runner.run_points(study.points("smoke"), tmp_path, ray="127.0.0.1:1")
+        execute.run_points(study.points("smoke"), tmp_path, ray="127.0.0.1:1")
 
 
 @pytest.mark.slow

@@ -5,10 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from isotherm.experiments import execute
+from isotherm.experiments import report as study_report
+from isotherm.experiments import study as studies
+from isotherm.experiments.claims import rules
+from isotherm.experiments.figures import curves
+from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale, Verdict
 from isotherm.report import Points, Scatter
-from isotherm.studies import claims, drawing, runner, telling
-from isotherm.studies import study as studies
-from isotherm.studies.study import Arm, Claim, Figure, PaperTable, Scale, Verdict
 
 pytest_plugins = ("browser",)
 pytestmark = pytest.mark.slow  # the study trains six runs
@@ -32,7 +35,7 @@ STUDY = SimpleNamespace(
     scales={"smoke": Scale("", {"images": 120, "epochs": 1, "batch": 60, "encoder.widths": [8]})},
     claims=(
         Claim("Six runs were made.", "§1", (), lambda records: Verdict(len(records) == 6, {"runs": len(records)})),
-        Claim("An arm that nobody ran is best.", "§2", ("knn",), claims.trend("knn", "nobody", 1)),
+        Claim("An arm that nobody ran is best.", "§2", ("knn",), rules.trend("knn", "nobody", 1)),
     ),
     figures=(
         Figure("Seconds", "fig. 1", (), lambda records: [seconds(records)]),
@@ -40,7 +43,7 @@ STUDY = SimpleNamespace(
             "Uniformity",
             "fig. 2",
             ("uniformity", "tolerance"),
-            lambda records: drawing.against(
+            lambda records: curves.against(
                 records, ["plain", "decoupled"], TAU, "temperature", ("uniformity", "tolerance")
             ),
         ),
@@ -65,9 +68,9 @@ STUDY = SimpleNamespace(
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     study = studies.made("told", STUDY)
-    records = runner.run_points(study.points("smoke"), folder, workers=2)
+    records = execute.run_points(study.points("smoke"), folder, workers=2)
     command = f"isotherm study told --scale smoke --out {'a/very/long/way/to/the/' * 8}folder"
-    telling.tell(study, records, folder, {"scale": "smoke", "data": "digits", "command": command})
+    study_report.tell(study, records, folder, {"scale": "smoke", "data": "digits", "command": command})
     return folder / "report.html"
 
 

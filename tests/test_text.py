@@ -13,18 +13,18 @@ import torch
 transformers = pytest.importorskip("transformers", reason="the extra 'text' is not installed")
 
 from isotherm import nn  # noqa: E402
-from isotherm.assess_text import about_sentences, assess, encoder_of  # noqa: E402
 from isotherm.cli import main  # noqa: E402
 from isotherm.encoders import text  # noqa: E402
+from isotherm.evaluate.sentences import about_sentences, assess, encoder_of  # noqa: E402
+from isotherm.experiments import measuring  # noqa: E402
 from isotherm.methods import Network, SimCSE  # noqa: E402
-from isotherm.studies import measuring  # noqa: E402
 from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
 from isotherm.train.config import Place, configure, help_text  # noqa: E402
 from isotherm.train.loop import Run, Stopped, fabric_for, train  # noqa: E402
 from isotherm.train.presets import PRESETS  # noqa: E402
 from isotherm.types import Batch  # noqa: E402
-from isotherm.views.words import RECIPES  # noqa: E402
+from isotherm.views.sentences import RECIPES  # noqa: E402
 
 WORDS = [
     *("the", "a", "cat", "dog", "bird", "man", "woman", "sits", "runs", "eats", "sees"),

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
 from isotherm.data import senteval
-from isotherm.evaluate.transfer import ALL, GRID, GRID_TRAIN_TEST, MOST_STEPS, named, solve, transfer
+from isotherm.probes.transfer import ALL, GRID, GRID_TRAIN_TEST, MOST_STEPS, named, solve, transfer
 
 REAL = Path(os.environ.get("ISOTHERM_DATA") or "/nonexistent") / "senteval"
 real = pytest.mark.skipif(not REAL.is_dir(), reason="ISOTHERM_DATA is not set or holds no senteval")
@@ -195,7 +195,7 @@ def test_folds_inside_folds_are_those_of_a_plain_double_loop(tmp_path, task):
 def test_how_many_problems_are_solved_at_once_changes_nothing(tmp_path, monkeypatch):
     write_halves(tmp_path, "MPQA")
     together = transfer(encode, tmp_path, ["MPQA"], folds=3)
-    monkeypatch.setattr("isotherm.evaluate.transfer.LOGITS", 2 * 130)
+    monkeypatch.setattr("isotherm.probes.transfer.LOGITS", 2 * 130)
     assert transfer(encode, tmp_path, ["MPQA"], folds=3) == together
 
 
@@ -342,7 +342,7 @@ def test_embeddings_that_say_nothing_do_as_well_as_the_larger_class(tmp_path):
 
 def test_a_fit_that_is_cut_short_is_noted(tmp_path, monkeypatch):
     write_halves(tmp_path, "MR")
-    monkeypatch.setattr("isotherm.evaluate.transfer.MOST_STEPS", 2)
+    monkeypatch.setattr("isotherm.probes.transfer.MOST_STEPS", 2)
     assert "MR: a fit stopped after 2 steps" in transfer(encode, tmp_path, ["MR"], folds=2).notes[0]
     assert MOST_STEPS > 2
 

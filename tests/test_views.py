@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from scipy import stats
 
-from isotherm.views import RECIPES, chance, recipe
+from isotherm import streams
+from isotherm.views import RECIPES, recipe
 from isotherm.views import operations as do
 from isotherm.views.recipes import DRAWS, View
 
@@ -25,18 +26,18 @@ IDS = torch.arange(6)
 def test_the_mixer_is_splitmix64():
     golden, expected = 0x9E3779B97F4A7C15, [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
     states = [(i * golden) & (2**64 - 1) for i in (1, 2, 3)]
-    assert [chance._mix_int(s) for s in states] == expected
+    assert [streams._mix_int(s) for s in states] == expected
     signed = torch.tensor([s - 2**64 if s >= 2**63 else s for s in states])
-    assert [int(v) & (2**64 - 1) for v in chance._mix(signed)] == expected
+    assert [int(v) & (2**64 - 1) for v in streams._mix(signed)] == expected
 
 
 def test_draws_are_uniform_and_independent():
-    u = chance.uniforms(torch.arange(20_000), 6, seed=3, epoch=1, view=0).double()
+    u = streams.uniforms(torch.arange(20_000), 6, seed=3, epoch=1, view=0).double()
     assert u.min() >= 0
     assert u.max() < 1
     for column in u.T:
         assert stats.kstest(column.numpy(), "uniform").pvalue > 1e-4
-    columns = torch.cat([u, chance.uniforms(torch.arange(20_000), 3, seed=3, epoch=2, view=0).double()], 1)
+    columns = torch.cat([u, streams.uniforms(torch.arange(20_000), 3, seed=3, epoch=2, view=0).double()], 1)
     correlation = np.corrcoef(columns.T.numpy()) - np.eye(9)
     assert np.abs(correlation).max() < 5 / math.sqrt(20_000)
     neighbours = np.corrcoef(u[:-1, 0].numpy(), u[1:, 0].numpy())[0, 1]
@@ -45,17 +46,17 @@ def test_draws_are_uniform_and_independent():
 
 def test_draws_belong_to_the_picture_and_to_nothing_else():
     ids = torch.tensor([7, 2**62, 5])
-    together = chance.uniforms(ids, 4, seed=1, epoch=2, view=3)
+    together = streams.uniforms(ids, 4, seed=1, epoch=2, view=3)
     for i in range(3):
-        assert torch.equal(chance.uniforms(ids[i : i + 1], 4, seed=1, epoch=2, view=3)[0], together[i])
-    assert torch.equal(chance.uniforms(ids, 2, seed=1, epoch=2, view=3), together[:, :2])
+        assert torch.equal(streams.uniforms(ids[i : i + 1], 4, seed=1, epoch=2, view=3)[0], together[i])
+    assert torch.equal(streams.uniforms(ids, 2, seed=1, epoch=2, view=3), together[:, :2])
     for changed in ({"seed": 2}, {"epoch": 3}, {"view": 4}):
-        other = chance.uniforms(ids, 4, **({"seed": 1, "epoch": 2, "view": 3} | changed))
+        other = streams.uniforms(ids, 4, **({"seed": 1, "epoch": 2, "view": 3} | changed))
         assert not torch.equal(other, together)
 
 
 def test_all_orders_of_four_appear():
-    orders = [tuple(chance.permutation(4, seed=0, epoch=e, view=0)) for e in range(2400)]
+    orders = [tuple(streams.permutation(4, seed=0, epoch=e, view=0)) for e in range(2400)]
     counts = [orders.count(p) for p in itertools.permutations(range(4))]
     assert stats.chisquare(counts).pvalue > 1e-4
 
@@ -78,7 +79,7 @@ def test_crop_is_a_cut_and_an_antialiased_resize(size):
 
 def test_boxes_lie_inside_and_have_the_drawn_area_and_ratio():
     n, size = 20_000, 400
-    u = chance.uniforms(torch.arange(n), 4, seed=0, epoch=0, view=0)
+    u = streams.uniforms(torch.arange(n), 4, seed=0, epoch=0, view=0)
     top, left, h, w = do.crop_boxes(u, size, size, (0.2, 0.5), (3 / 4, 4 / 3)).double().unbind(1)
     assert (top >= 0).all()
     assert (left >= 0).all()
@@ -220,7 +221,7 @@ def test_views_belong_to_the_picture_not_to_the_batch(name):
 
 def test_chances_and_strengths_are_those_of_the_recipe():
     n = 4000
-    u = chance.uniforms(torch.arange(n), DRAWS, seed=0, epoch=0, view=0)
+    u = streams.uniforms(torch.arange(n), DRAWS, seed=0, epoch=0, view=0)
     pixels = torch.randint(0, 256, (n, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
     plain = pixels / 255
     still = View(scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0)
@@ -246,7 +247,7 @@ def test_chances_and_strengths_are_those_of_the_recipe():
 
 
 def test_switching_one_operation_off_leaves_the_others():
-    u = chance.uniforms(torch.arange(5), DRAWS, seed=0, epoch=0, view=0)
+    u = streams.uniforms(torch.arange(5), DRAWS, seed=0, epoch=0, view=0)
     with_gray = View(gray=1.0).draw(PIXELS, u, range(4))
     without = View(gray=0.0).draw(PIXELS, u, range(4))
     torch.testing.assert_close(with_gray, do.to_gray(without, torch.ones(5).bool()))

@@ -10,9 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from isotherm import catalogue, nn
+from isotherm import nn
 from isotherm.bench import rivals
 from isotherm.bench.measure import Bar, best_times, machine, peak_extra_memory
+from isotherm.losses import catalogue
 
 PAIRS = (128, 1024, 4096, 8192)
 WIDTH = 128

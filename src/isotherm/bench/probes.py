@@ -14,10 +14,10 @@ from torch import Tensor
 from isotherm import measures
 from isotherm.bench import rivals
 from isotherm.bench.measure import Bar, best_times, peak_extra_memory
-from isotherm.evaluate.knn import knn
-from isotherm.evaluate.linear import linear
-from isotherm.evaluate.protocols import follow
-from isotherm.evaluate.scores import Score
+from isotherm.probes.knn import knn
+from isotherm.probes.linear import linear
+from isotherm.probes.protocols import follow
+from isotherm.probes.scores import Score
 
 ITEMS, QUERIES, WIDTH, CLASSES, K = 50_000, 10_000, 512, 10, 200
 EMBEDDING = 128

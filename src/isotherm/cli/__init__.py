@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from isotherm import __version__
-from isotherm.cli import bench, common, data, evaluate, losses, study, train
+from isotherm.cli import bench, data, evaluate, losses, study, terminal, train
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         return int(arguments.run(arguments) or 0)
-    except common.UsersMistake as mistake:
+    except terminal.UsersMistake as mistake:
         print(f"isotherm: {mistake}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

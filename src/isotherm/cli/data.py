@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from isotherm.cli import common
+from isotherm.cli import terminal
 
 
-def add(commands: common.Commands) -> None:
+def add(commands: terminal.Commands) -> None:
     data = commands.add_parser(
         "data", help="the sets of pictures: which there are, and how to get them"
     ).add_subparsers(title="what to do", metavar="WHAT", required=True)
@@ -43,21 +43,21 @@ def add(commands: common.Commands) -> None:
     show.add_argument("--out", type=Path, required=True, metavar="FILE", help="the PNG to write")
     show.add_argument("--split", default="train", help="which part of the set (train)")
     show.add_argument("--recipe", metavar="R", help="how views are drawn (digits for gray pictures, else simclr-cifar)")
-    show.add_argument("--views", type=common.positive, default=6, metavar="V", help="views a picture (6)")
-    show.add_argument("--rows", type=common.positive, default=6, metavar="N", help="pictures (6)")
-    show.add_argument("--size", type=common.positive, metavar="PIXELS", help="edge of the views (the pictures' own)")
+    show.add_argument("--views", type=terminal.positive, default=6, metavar="V", help="views a picture (6)")
+    show.add_argument("--rows", type=terminal.positive, default=6, metavar="N", help="pictures (6)")
+    show.add_argument("--size", type=terminal.positive, metavar="PIXELS", help="edge of the views (the pictures' own)")
     show.add_argument("--seed", type=int, default=0, help="seed of the views (0)")
-    show.add_argument("--randbit", type=common.positive, metavar="K", help="add K random bits (Chen & Li)")
-    show.add_argument("--digits", type=common.positive, metavar="N", help="paste N unique digits (Chen & Li)")
+    show.add_argument("--randbit", type=terminal.positive, metavar="K", help="add K random bits (Chen & Li)")
+    show.add_argument("--digits", type=terminal.positive, metavar="N", help="paste N unique digits (Chen & Li)")
     show.set_defaults(run=_data_show)
 
 
 def _data_list(arguments: argparse.Namespace) -> None:
-    from isotherm.data import where
+    from isotherm.data import roots
     from isotherm.data.sets import FORMATS, SETS
 
-    console = common.console()
-    table = common.table("set", "pictures", "shape", "licence", "looked for in", "there")
+    console = terminal.console()
+    table = terminal.table("set", "pictures", "shape", "licence", "looked for in", "there")
     for entry in SETS.values():
         pictures = " + ".join(f"{n:,} {split}" for split, n in entry.pictures.items())
         shape = "×".join(str(n) for n in entry.shape)
@@ -65,7 +65,7 @@ def _data_list(arguments: argparse.Namespace) -> None:
         table.add_row(entry.name, pictures, shape, entry.licence, place, "yes" if entry.there() else "[dim]no[/dim]")
     console.print(table)
     console.print(
-        f"Data root: {where.root()} (ISOTHERM_DATA). `isotherm data get NAME` fetches a set. "
+        f"Data root: {roots.root()} (ISOTHERM_DATA). `isotherm data get NAME` fetches a set. "
         f"Other pictures: {', '.join(f'{form}:PATH' for form in FORMATS)}. Sentences: text:PATH, or sentences "
         "(text/sentences.txt in the data root).",
         highlight=False,
@@ -76,7 +76,7 @@ def _data_list(arguments: argparse.Namespace) -> None:
 def _data_get(arguments: argparse.Namespace) -> None:
     from isotherm.data import fetch, sets
 
-    console = common.console()
+    console = terminal.console()
     try:
         if sets.named(arguments.name).there():
             place = sets.named(arguments.name).place()
@@ -84,10 +84,10 @@ def _data_get(arguments: argparse.Namespace) -> None:
                 f"{arguments.name} is there already: {place or 'it comes with scikit-learn'}", highlight=False
             )
             return
-        with common.bar(console) as note:
+        with terminal.bar(console) as note:
             place = fetch.get(arguments.name, None, note)
     except (ValueError, OSError) as error:
-        raise common.UsersMistake(str(error)) from error
+        raise terminal.UsersMistake(str(error)) from error
     console.print(f"{arguments.name} is in {place}", highlight=False, soft_wrap=True)
 
 
@@ -97,7 +97,7 @@ def _data_show(arguments: argparse.Namespace) -> None:
     from isotherm.data.sets import load
     from isotherm.views import recipe
 
-    with common.mistakes():
+    with terminal.mistakes():
         images = load(arguments.name, arguments.split)
         if arguments.digits:
             images = probing.digits_on_images(images, load("digits"), arguments.digits)

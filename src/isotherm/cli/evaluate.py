@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isotherm.cli import common
+from isotherm.cli import terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from isotherm.inspect import Health, Measure
 
 
-def add(commands: common.Commands) -> None:
+def add(commands: terminal.Commands) -> None:
     evaluate = commands.add_parser(
         "evaluate",
         help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
@@ -75,7 +75,7 @@ def add(commands: common.Commands) -> None:
 def _about_files(parser: argparse.ArgumentParser) -> None:
     """What inspect and compare both take."""
     parser.add_argument("--labels", metavar="L", help="a file of labels, or a key or column in the same file")
-    parser.add_argument("--sample", type=common.positive, metavar="N", help="examine N rows only, a seeded choice")
+    parser.add_argument("--sample", type=terminal.positive, metavar="N", help="examine N rows only, a seeded choice")
     parser.add_argument("--seed", type=int, default=0, help="seed of every choice (0)")
     parser.add_argument("--drop", action="store_true", help="leave out rows with NaN or without direction")
     parser.add_argument("--html", type=Path, metavar="OUT", help="write a self-contained page")
@@ -83,12 +83,12 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from isotherm.assess import assess
-    from isotherm.assess_text import about_sentences
+    from isotherm.evaluate.images import assess
+    from isotherm.evaluate.sentences import about_sentences
     from isotherm.inspect import describe
 
-    console = common.console()
-    with common.mistakes():
+    console = terminal.console()
+    with terminal.mistakes():
         text = about_sentences(arguments.source)
         if not text and not Path(arguments.source).exists():
             raise ValueError(f"no folder {arguments.source}: a run's is wanted, of sentences also minilm or hf:NAME.")
@@ -97,11 +97,11 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
     if text:
         return _evaluate_text(console, arguments, names, command)
-    with common.mistakes(), common.progress(console) as note:
+    with terminal.mistakes(), terminal.progress(console) as note:
         found = assess(
             Path(arguments.source), names, arguments.seed, arguments.html, arguments.json, command=command, note=note
         )
-    table = common.table("probe", "accuracy", "95 % interval", "balanced, or sd over seeds", "n")
+    table = terminal.table("probe", "accuracy", "95 % interval", "balanced, or sd over seeds", "n")
     for name, score in found.scores.items():
         entry = score.as_dict()
         accuracy = entry["accuracy"] if "accuracy" in entry else entry["mean"]
@@ -112,15 +112,15 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     console.print(table)
     if found.health is not None:
         _health(console, found.health, describe(found.health))
-    return common.written(console, arguments)
+    return terminal.written(console, arguments)
 
 
 def _evaluate_text(console: Console, arguments: argparse.Namespace, names: Sequence[str], command: str) -> None:
-    from isotherm import assess_text
+    from isotherm.evaluate import sentences
     from isotherm.inspect import describe
 
-    with common.mistakes(), common.progress(console) as note:
-        found = assess_text.assess(
+    with terminal.mistakes(), terminal.progress(console) as note:
+        found = sentences.assess(
             arguments.source,
             names,
             arguments.senteval,
@@ -132,7 +132,7 @@ def _evaluate_text(console: Console, arguments: argparse.Namespace, names: Seque
         )
     notes = list(found.notes)
     if found.sts is not None:
-        table = common.table("similarity (Spearman × 100, all)", *found.sts.tasks, "average")
+        table = terminal.table("similarity (Spearman × 100, all)", *found.sts.tasks, "average")
         scores = [task.spearman for task in found.sts.tasks.values()]
         table.add_row(
             found.name, *("undefined" if s is None else f"{100 * s:.2f}" for s in [*scores, found.sts.average])
@@ -140,7 +140,7 @@ def _evaluate_text(console: Console, arguments: argparse.Namespace, names: Seque
         console.print(table)
         notes += found.sts.notes
     if found.transfer is not None:
-        table = common.table("transfer (accuracy, %)", *found.transfer.tasks, "average")
+        table = terminal.table("transfer (accuracy, %)", *found.transfer.tasks, "average")
         accuracies = [task.accuracy for task in found.transfer.tasks.values()]
         table.add_row(found.name, *(f"{100 * a:.2f}" for a in [*accuracies, found.transfer.average]))
         console.print(table)
@@ -156,14 +156,14 @@ def _evaluate_text(console: Console, arguments: argparse.Namespace, names: Seque
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if found.health is not None:
         _health(console, found.health, describe(found.health))
-    return common.written(console, arguments)
+    return terminal.written(console, arguments)
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
     from isotherm import inspect as inspection
 
-    console = common.console()
-    with common.mistakes(), common.progress(console) as note:
+    console = terminal.console()
+    with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", str(arguments.file))
         health = inspection.run(
             arguments.file,
@@ -179,7 +179,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
             command=_said(arguments, "inspect", [arguments.file]),
         )
     _health(console, health, inspection.describe(health))
-    common.written(console, arguments)
+    terminal.written(console, arguments)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
@@ -187,8 +187,8 @@ def _compare(arguments: argparse.Namespace) -> None:
 
     from isotherm import inspect as inspection
 
-    console = common.console()
-    with common.mistakes(), common.progress(console) as note:
+    console = terminal.console()
+    with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
         found = inspection.run_compare(
             arguments.files,
@@ -200,12 +200,12 @@ def _compare(arguments: argparse.Namespace) -> None:
             arguments.drop,
             command=_said(arguments, "compare", arguments.files),
         )
-    table = common.table("measure", *(escape(entry.name) for entry in found.entries))
+    table = terminal.table("measure", *(escape(entry.name) for entry in found.entries))
     for row in found.rows:
         shown = ["" if v is None else f"{v:.4g}" for v in row.values]
         table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(shown)))
     console.print(table)
-    common.written(console, arguments)
+    terminal.written(console, arguments)
 
 
 def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) -> str:
@@ -220,7 +220,7 @@ def _health(console: Console, health: Health, measures: Sequence[Measure]) -> No
     from rich.markup import escape
 
     colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
-    table = common.table(f"{escape(health.name)}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
+    table = terminal.table(f"{escape(health.name)}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
     for m in measures:
         table.add_row(m.title, f"[{colours[m.level]}]{m.value:.4g}[/]", m.healthy, f"[dim]{m.meaning}[/dim]")
     console.print(table)

@@ -6,24 +6,24 @@ import argparse
 import difflib
 import inspect
 
-from isotherm.cli import common
+from isotherm.cli import terminal
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from isotherm import catalogue
+    from isotherm.losses import catalogue
 
-    console = common.console()
+    console = terminal.console()
     entries = {e.name: e for e in catalogue.losses()}
     if arguments.name:
         entry = entries.get(arguments.name)
         if entry is None:
             close = difflib.get_close_matches(arguments.name, list(entries), n=1, cutoff=0.4)
             hint = f"did you mean '{close[0]}'?" if close else "`isotherm losses` lists them."
-            raise common.UsersMistake(f"no loss '{arguments.name}'; {hint}")
+            raise terminal.UsersMistake(f"no loss '{arguments.name}'; {hint}")
         console.print(f"isotherm.nn.{entry.call}\n", style="bold", highlight=False, markup=False)
         console.print(inspect.getdoc(entry.loss), highlight=False, markup=False, soft_wrap=True)
         return
-    table = common.table("loss", "what it says", "paper", "where")
+    table = terminal.table("loss", "what it says", "paper", "where")
     for entry in entries.values():
         table.add_row(entry.name, entry.summary, entry.paper, entry.equation)
         settings = ", ".join(f"{k}={v!r}" for k, v in entry.settings.items() if k != "reduction")

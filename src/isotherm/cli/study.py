@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isotherm.cli import common
+from isotherm.cli import terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def add(commands: common.Commands) -> None:
+def add(commands: terminal.Commands) -> None:
     study = commands.add_parser(
         "study",
         help="reproduce a paper's experiment: a grid of runs, claims, a report",
@@ -32,14 +32,14 @@ def add(commands: common.Commands) -> None:
     study.add_argument("--list", action="store_true", help="every study and its question")
     study.add_argument("--scale", default="cpu", help="smoke (seconds), cpu (minutes), paper (for GPUs) (cpu)")
     study.add_argument("--data", metavar="D", help="another set of pictures: cifar10, cifar100, folder:PATH, …")
-    study.add_argument("--seeds", type=common.positive, metavar="N", help="seeds of every run (the scale's)")
+    study.add_argument("--seeds", type=terminal.positive, metavar="N", help="seeds of every run (the scale's)")
     study.add_argument("--out", type=Path, metavar="DIR", help="the study's folder (studies/NAME-SCALE-DATA)")
-    study.add_argument("--workers", type=common.positive, metavar="N", help="local processes (one a core)")
+    study.add_argument("--workers", type=terminal.positive, metavar="N", help="local processes (one a core)")
     study.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster: auto, an address, or local")
     study.add_argument("--plan", action="store_true", help="say what it would cost, from a few steps of each kind")
-    study.add_argument("--gpus", type=common.positive, default=1, metavar="N", help="with --plan: so many GPUs (1)")
+    study.add_argument("--gpus", type=terminal.positive, default=1, metavar="N", help="with --plan: so many GPUs (1)")
     study.add_argument(
-        "--throughput", type=common.positive, metavar="V", help="with --plan: views a second that a GPU trains on"
+        "--throughput", type=terminal.positive, metavar="V", help="with --plan: views a second that a GPU trains on"
     )
     study.set_defaults(run=_study)
 
@@ -53,31 +53,31 @@ def add(commands: common.Commands) -> None:
 
 
 def _study(arguments: argparse.Namespace) -> int:
-    from isotherm.studies import study as studies
+    from isotherm.experiments import study as studies
 
-    console = common.console()
+    console = terminal.console()
     if arguments.list or not arguments.name:
-        table = common.table("study", "question", "scales")
+        table = terminal.table("study", "question", "scales")
         for name in studies.names():
             found = studies.load(name)
             table.add_row(name, found.question, ", ".join(found.scales))
         console.print(table)
         return 0
-    from isotherm.studies import plan, runner  # all of it now: the files may change while a study runs
-    from isotherm.studies.showing import showing
+    from isotherm.experiments import execute, plan  # all of it now: the files may change while a study runs
+    from isotherm.experiments.live_table import showing
 
-    with common.mistakes():
+    with terminal.mistakes():
         if arguments.ray and arguments.workers:
             raise ValueError("--workers counts local processes; with --ray the cluster decides. Give one of them.")
         study = studies.load(arguments.name)
         points = study.points(arguments.scale, arguments.data, arguments.seeds)
         data = points[0].config.data
         out = arguments.out or Path("studies") / f"{study.name}-{arguments.scale}-{re.sub(r'[^A-Za-z0-9]+', '-', data)}"
-        if arguments.seeds is None and (out / runner.ABOUT).exists():
-            arguments.seeds = runner.about(out).get("seeds")  # as before
+        if arguments.seeds is None and (out / execute.ABOUT).exists():
+            arguments.seeds = execute.about(out).get("seeds")  # as before
             points = study.points(arguments.scale, arguments.data, arguments.seeds)
         workers = arguments.workers or os.cpu_count() or 1
-        with common.progress(console) as note:
+        with terminal.progress(console) as note:
             note("looking at the data", data)
             plan.check_data(points)
         if arguments.plan:
@@ -86,12 +86,12 @@ def _study(arguments: argparse.Namespace) -> int:
         words = ["isotherm", "study", study.name, *(w for k, v in options.items() if v for w in (f"--{k}", str(v)))]
         about = {"study": study.name, "scale": arguments.scale, "data": data, "seeds": arguments.seeds}
         about["command"] = shlex.join(words)
-        runner.begin(out, about)
+        execute.begin(out, about)
         failed = ""
         try:
             with showing(console) as show:
-                runner.run_points(points, out, workers, arguments.ray, show)
-        except runner.RunFailed as error:
+                execute.run_points(points, out, workers, arguments.ray, show)
+        except execute.RunFailed as error:
             failed = str(error)
     if failed:
         print(f"isotherm: {failed}", file=sys.stderr)
@@ -105,11 +105,11 @@ def _planned(
     console: Console, arguments: argparse.Namespace, name: str, points: Sequence[Any], workers: int, out: Path
 ) -> int:
     """Say what a study would cost."""
-    from isotherm.studies import plan
+    from isotherm.experiments import plan
 
-    with common.progress(console) as note:
+    with terminal.progress(console) as note:
         kinds = plan.kinds(points, lambda kind: note("a few steps of", kind))
-    table = common.table("kind of run", "runs", "steps", "seconds a step", "minutes")
+    table = terminal.table("kind of run", "runs", "steps", "seconds a step", "minutes")
     for kind in kinds:
         table.add_row(kind.name, f"{kind.runs}", f"{kind.steps:,}", f"{kind.step:.3f}", f"{kind.seconds / 60:.1f}")
     console.print(table)
@@ -133,19 +133,20 @@ def _planned(
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    return _told(common.console(), arguments.folder)
+    return _told(terminal.console(), arguments.folder)
 
 
 def _told(console: Console, out: Path) -> int:
-    from isotherm.studies import records, runner, telling
-    from isotherm.studies import study as studies
+    from isotherm.experiments import execute, records
+    from isotherm.experiments import report as telling
+    from isotherm.experiments import study as studies
 
-    with common.mistakes(), common.progress(console) as note:
-        about = runner.about(out)
+    with terminal.mistakes(), terminal.progress(console) as note:
+        about = execute.about(out)
         found = records.read(out)
         note("writing the report", "")
         judged = telling.tell(studies.load(about["study"]), found, out, about)
-    table = common.table("claim", "paper", "", "evidence")
+    table = terminal.table("claim", "paper", "", "evidence")
     for claim in judged:
         short = telling.evidence({k: v for k, v in claim["evidence"].items() if k != "values"})
         held = "[green]held[/]" if claim["held"] else "[yellow]not held[/]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from isotherm.cli import common
+from isotherm.cli import terminal
 
 TRAIN = """usage: isotherm train [--preset NAME] [--config FILE] [settings] --out DIR [--resume]
 
@@ -31,7 +31,7 @@ examples:
 def run(argv: Sequence[str]) -> int:
     from isotherm.train import config as settings
 
-    with common.mistakes():
+    with terminal.mistakes():
         if "--help" in argv or "-h" in argv:
             print(TRAIN + settings.help_text(argv) + "\n\n" + settings.listing())
             return 0

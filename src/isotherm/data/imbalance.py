@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isotherm.data.images import Images
-from isotherm.views.chance import uniforms
+from isotherm.streams import uniforms
 
 
 def long_tail_counts(classes: int, largest: int, ratio: float) -> list[int]:

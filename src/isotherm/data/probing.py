@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isotherm.data.images import Images
-from isotherm.views.chance import uniforms
+from isotherm.streams import uniforms
 
 RANDBIT = "randbit"
 DIGIT = "digit"

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotherm.data import where
+from isotherm.data import roots
 from isotherm.data.corpora import READERS, form, must_be_text, opened, whole_characters
 from isotherm.data.sources.reading import count
 from isotherm.encoders.contract import at_least, suggest
@@ -130,7 +130,7 @@ def load_sentences(name: str, root: Path | str | None = None, note: Note | None 
         if option not in known:
             raise TypeError(f"{name} has no option '{option}'{suggest(option, known)}")
     if name in NAMED:
-        path = where.root(root) / NAMED[name]
+        path = roots.root(root) / NAMED[name]
         if not path.is_file():
             raise FileNotFoundError(
                 f"{name} is not at {path}. Put a file there, one sentence a line; or say text:PATH, it takes any file."

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from isotherm.data import where
+from isotherm.data import roots
 
 YEARS: Mapping[str, tuple[str, ...]] = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -69,7 +69,7 @@ class Classified:
 
 def folder(given: Path | str | None = None) -> Path:
     """The folder that holds SentEval's data: the given one, else `senteval` in the data root."""
-    found = Path(given).expanduser() if given is not None else where.root() / "senteval"
+    found = Path(given).expanduser() if given is not None else roots.root() / "senteval"
     if not found.is_dir():
         raise ValueError(
             f"no folder {found} with SentEval's data. "

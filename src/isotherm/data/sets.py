@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from isotherm.data import where
+from isotherm.data import roots
 from isotherm.data.images import Images
 from isotherm.data.sources import cifar, idx
 
@@ -57,7 +57,7 @@ class Set:
 
     def place(self, root: Path | str | None = None) -> Path | None:
         """Its folder; none if it needs none."""
-        return where.root(root) / self.folder if self.folder else None
+        return roots.root(root) / self.folder if self.folder else None
 
     def there(self, root: Path | str | None = None) -> bool:
         """Whether all its files are there, in one of their forms."""

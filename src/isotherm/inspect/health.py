@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isotherm import measures
 from isotherm.inspect.findings import found_in, gravest_first
-from isotherm.inspect.softness import Advice, Hardness, Queries, advise, hardness_of
+from isotherm.inspect.temperature_advice import Advice, Hardness, Queries, advise, hardness_of
 from isotherm.pairing import unit
 from isotherm.report import Finding
 

@@ -11,8 +11,8 @@ from torch.nn.functional import cross_entropy
 from isotherm import world
 from isotherm.encoders import VAE
 from isotherm.methods.method import Method, Network, through
+from isotherm.streams import uniforms
 from isotherm.types import Batch
-from isotherm.views.chance import uniforms
 
 
 class Supervised(Method):

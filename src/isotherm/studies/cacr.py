@@ -11,11 +11,11 @@ about as many steps. Expected: weights matter, those of negatives most; K = 4 be
 from collections.abc import Mapping
 from typing import Any
 
-from isotherm.studies import claims as judge
-from isotherm.studies import drawing as draw
-from isotherm.studies import portraits
+from isotherm.experiments.claims import rules as judge
+from isotherm.experiments.figures import curves as draw
+from isotherm.experiments.figures import portraits
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
 from isotherm.studies.sizes import QUICK, SMOKE
-from isotherm.studies.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
 
 REGULAR, LINEAR = {"imbalance": "none"}, {"imbalance": "linear"}
 OVER = {"imbalance": ("none", "linear", "exponential")}

@@ -7,10 +7,10 @@ are there. NT-Xent at two temperatures, other batches and projectors, and labels
 digit is recognised better and the object worse, whatever the batch or projector; labels are not troubled.
 """
 
-from isotherm.studies import claims as judge
-from isotherm.studies import drawing as draw
+from isotherm.experiments.claims import rules as judge
+from isotherm.experiments.figures import curves as draw
+from isotherm.experiments.study import Arm, Claim, Figure, Scale
 from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.studies.study import Arm, Claim, Figure, Scale
 
 DIGITS = "digits"
 COUNTS = (1, 4, 16, 64, 256, 1024)

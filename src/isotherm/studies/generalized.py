@@ -10,10 +10,10 @@ projector they are alike, the more so the longer they train.
 
 from collections.abc import Mapping, Sequence
 
-from isotherm.studies import claims as judge
-from isotherm.studies import drawing as draw
+from isotherm.experiments.claims import rules as judge
+from isotherm.experiments.figures import curves as draw
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
 from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.studies.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
 
 NTXENT, DECOUPLED = "NT-Xent", "decoupled NT-Xent"
 NORMAL, CUBE, SPHERE = "SWD (normal)", "SWD (hypercube)", "SWD (hypersphere)"

@@ -11,10 +11,10 @@ picture's class out of the features of every contrastive loss, not of the VAE.
 from collections.abc import Mapping
 from typing import Any
 
-from isotherm.studies import claims as judge
-from isotherm.studies import drawing as draw
+from isotherm.experiments.claims import rules as judge
+from isotherm.experiments.figures import curves as draw
+from isotherm.experiments.study import Arm, Claim, Figure, Scale
 from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.studies.study import Arm, Claim, Figure, Scale
 
 BITS = "randbit"
 KS = (0, 2, 4, 8, 12, 16)

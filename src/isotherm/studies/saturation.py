@@ -7,9 +7,9 @@ are trained on them without augmentation, so that nothing is left to align. Expe
 bits and hardly after; later for larger batches.
 """
 
-from isotherm.studies import claims as judge
-from isotherm.studies import drawing as draw
-from isotherm.studies.study import Arm, Claim, Figure, Scale
+from isotherm.experiments.claims import rules as judge
+from isotherm.experiments.figures import curves as draw
+from isotherm.experiments.study import Arm, Claim, Figure, Scale
 
 BITS, TAU = "data_options.bits", "loss.temperature"
 KS, TAUS, BATCHES = (1, 2, 3, 4, 6, 8, 12), (0.1, 0.3, 1.0), (64, 256, 1024)

@@ -11,9 +11,9 @@ and MACL, most so with shifted minima.
 from collections.abc import Mapping
 from typing import Any
 
-from isotherm.studies import claims as judge
-from isotherm.studies import drawing as draw
-from isotherm.studies.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Verdict
+from isotherm.experiments.claims import rules as judge
+from isotherm.experiments.figures import curves as draw
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Verdict
 
 MINILM, SMALL, BERT = "minilm", "text_small", "hf:bert-base-uncased"
 TAU = "loss.temperature"

@@ -6,10 +6,10 @@ Decoupled NT-Xent over a grid of temperatures τ and weights λ; NT-Xent over τ
 Expected: projections of the embedding become more Gaussian as τ falls or λ grows; accuracy is best along a ridge.
 """
 
-from isotherm.studies import claims as judge
-from isotherm.studies import drawing as draw
+from isotherm.experiments.claims import rules as judge
+from isotherm.experiments.figures import curves as draw
+from isotherm.experiments.study import Arm, Claim, Figure, Scale
 from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.studies.study import Arm, Claim, Figure, Scale
 
 TAU, LAMBDA = "loss.temperature", "loss.weight"
 DECOUPLED, NTXENT, SWD = "decoupled NT-Xent", "NT-Xent", "SWD (hypersphere)"

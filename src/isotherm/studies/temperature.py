@@ -10,11 +10,11 @@ between; the simple loss is far behind, and taking only the nearest negatives re
 nearly irrelevant for uniformity.
 """
 
-from isotherm.studies import claims as judge
-from isotherm.studies import drawing as draw
-from isotherm.studies import portraits
+from isotherm.experiments.claims import rules as judge
+from isotherm.experiments.figures import curves as draw
+from isotherm.experiments.figures import portraits
+from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale
 from isotherm.studies.sizes import BY_DATA, SMOKE
-from isotherm.studies.study import Arm, Claim, Figure, PaperTable, Scale
 
 TEMPERATURES = (0.05, 0.07, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 REPRESENTATIVE = (0.07, 0.3, 0.7, 1.0)

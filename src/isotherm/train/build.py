@@ -17,8 +17,8 @@ from isotherm.encoders.text import TextEncoder, is_text_encoder
 from isotherm.methods import Method, Network, SimCSE, method
 from isotherm.methods.build import named
 from isotherm.train.config import Config, build_loss, settings_of
-from isotherm.train.corpus import Corpus
-from isotherm.train.pictures import Pictures
+from isotherm.train.modality.images import Pictures
+from isotherm.train.modality.sentences import Corpus
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,12 +25,13 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 from torch import Tensor
 
-from isotherm import catalogue, temperature
+from isotherm import temperature
 from isotherm.data.sentences import is_text
 from isotherm.encoders import HEADS, NETWORKS, text
+from isotherm.losses import catalogue
 from isotherm.losses.loss import Loss
 from isotherm.methods.build import METHODS, named
-from isotherm.train import optimisers, schedule
+from isotherm.train import optimizers, schedule
 from isotherm.train.presets import PRESETS, USUAL
 
 Choice = dict[str, Any]
@@ -74,7 +75,7 @@ class Config:
     batch: int = setting(256, "items a step, over all processes")
     lr: float = setting(0.1, "peak learning rate, before scaling")
     lr_scaling: schedule.Scaling = setting("none", "with the batch: linear is lr·batch/256, sqrt is lr·√batch")
-    optimizer: optimisers.Name = setting("sgd", "sgd, lars, adam or adamw")
+    optimizer: optimizers.Name = setting("sgd", "sgd, lars, adam or adamw")
     momentum: float = setting(0.9, "of sgd and lars; β₁ of adam")
     nesterov: bool = setting(False, "Nesterov's momentum (sgd)")
     weight_decay: float = setting(5e-4, "weight decay")

@@ -24,13 +24,13 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from isotherm import world
-from isotherm.encoders.synced import synced
+from isotherm import files, world
+from isotherm.encoders.sync_batchnorm import synced
 from isotherm.methods import Method, Slow
-from isotherm.train import checkpoint, runs
+from isotherm.train import runs
 from isotherm.train.build import Built, build, temperature_of
 from isotherm.train.config import Config, Place, differences
-from isotherm.train.optimisers import optimiser
+from isotherm.train.optimizers import optimiser
 from isotherm.train.progress import Progress
 from isotherm.train.schedule import rate, scaled_rate
 
@@ -176,7 +176,7 @@ class Run:
         if place.compile:
             built.method.network.compile()
         self.progress = Progress(self.steps, len(self.loader), config, place, self.leader, self.state.step)
-        self.metrics = checkpoint.Metrics(self.out / runs.METRICS, length) if self.leader else None
+        self.metrics = files.Metrics(self.out / runs.METRICS, length) if self.leader else None
         self.asked_to_stop: str | None = None
 
     def to_the_end(self) -> dict[str, Any]:
@@ -329,7 +329,7 @@ class Run:
                 "lr": self.lr,
                 "config": self.config.as_dict(),
             }
-            checkpoint.save(self.out / runs.REPLAY, replay)
+            files.save(self.out / runs.REPLAY, replay)
         what = "the gradient" if math.isfinite(value) else f"the loss ({value})"
         at = "" if tau is None else f" at temperature {tau:g}"
         raise Diverged(
@@ -354,7 +354,7 @@ class Run:
                 state.best = found[by]
                 average = None if state.average is None else state.average.state_dict()
                 best = {"step": state.step, by: state.best, "method": state.method.state_dict(), "average": average}
-                checkpoint.save(self.out / runs.BEST, best)
+                files.save(self.out / runs.BEST, best)
         world.wait()
         state.loss_sum, state.loss_count = 0.0, 0
         self.progress.epoch(line)
@@ -392,7 +392,7 @@ class Run:
         began = time.monotonic()
         if self.metrics is not None:
             precision = self.fabric.strategy.precision.state_dict()
-            checkpoint.save(self.out / runs.CHECKPOINT, self.state.saved(precision, self.metrics.length()))
+            files.save(self.out / runs.CHECKPOINT, self.state.saved(precision, self.metrics.length()))
         world.wait()
         self.saved_step = self.state.step
         self.state.last_save = time.monotonic()
@@ -413,7 +413,7 @@ class Run:
             self.state.built.material.export(self.out, network.encoder)
             result = runs.result(self.config, found, self.state.seconds, self.steps)
             result["notes"] = list(self.state.built.material.notes)
-            checkpoint.write_json(self.out / runs.RESULT, result)
+            files.write_json(self.out / runs.RESULT, result)
         return result
 
     @contextmanager

@@ -17,15 +17,16 @@ import yaml
 from safetensors.torch import load_file
 
 import isotherm
+from isotherm import files
 from isotherm.data.images import Images
 from isotherm.data.sentences import is_text
 from isotherm.encoders import Encoder
 from isotherm.encoders.text import HUB, TextEncoder, pretrained, read_tokeniser
 from isotherm.methods import Network
-from isotherm.train import checkpoint, corpus
 from isotherm.train.build import networks
 from isotherm.train.config import Config, configure, differences, read_yaml
-from isotherm.train.pictures import ENCODER, Pictures, encoder_of
+from isotherm.train.modality import sentences
+from isotherm.train.modality.images import ENCODER, Pictures, encoder_of
 from isotherm.views import Recipe
 
 CONFIG = "config.yaml"
@@ -53,15 +54,15 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
             return read_result(out)
         return None
     if out.exists() and any(
-        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, corpus.TOKENISER) for p in out.iterdir()
+        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, sentences.TOKENISER) for p in out.iterdir()
     ):
         raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"cannot make {out}: {error.strerror}.") from error
-    (out / corpus.TOKENISER).unlink(missing_ok=True)  # of a run that was refused
-    checkpoint.write_text(known, as_yaml(config))
+    (out / sentences.TOKENISER).unlink(missing_ok=True)  # of a run that was refused
+    files.write_text(known, as_yaml(config))
     return None
 
 
@@ -107,7 +108,7 @@ def read_config(out: Path) -> dict[str, Any]:
 
 def last_checkpoint(out: Path) -> dict[str, Any] | None:
     path = out / CHECKPOINT
-    return checkpoint.load(path) if path.exists() else None
+    return files.load(path) if path.exists() else None
 
 
 def result(config: Config, measures: Mapping[str, float], seconds: float, steps: int) -> dict[str, Any]:
@@ -173,12 +174,12 @@ def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:
     config, saved = _opened(out)
     if not is_text(config.data):
         raise ValueError(f"{out} learnt from pictures ({config.data}), and this is about sentences.")
-    own, exported = out / corpus.TOKENISER, out / corpus.MODEL
+    own, exported = out / sentences.TOKENISER, out / sentences.MODEL
     if own.exists():
-        encoder = corpus.encoder_of(config, read_tokeniser(own))
+        encoder = sentences.encoder_of(config, read_tokeniser(own))
     else:  # what it started from may be gone; the exported model has its shape
         start = {"name": f"{HUB}{exported}"} if exported.is_dir() else {}
-        encoder = corpus.encoder_of(replace(config, encoder={**config.encoder, **start}))
+        encoder = sentences.encoder_of(replace(config, encoder={**config.encoder, **start}))
     encoder.load_state_dict(_weights(saved, "network.encoder."))
     return config, encoder.eval()
 

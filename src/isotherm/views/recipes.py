@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from isotherm.streams import permutation, uniforms
 from isotherm.views import operations as do
-from isotherm.views.chance import permutation, uniforms
 
 DRAWS = 18
 LARGEST = 4096

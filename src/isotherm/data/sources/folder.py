@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from isotherm.data import where
+from isotherm.data import roots
 from isotherm.data.images import Images
 from isotherm.data.sources.decode import Tally, fill, pool
 from isotherm.data.sources.reading import Array, count, pictures, stable_id
@@ -47,7 +47,7 @@ def read(
         raise ValueError(
             f"{strangers[0]} is not a picture ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
         )
-    kept, tally, pixels = _cached(folder, files, size, Path(cache) if cache else where.cache())
+    kept, tally, pixels = _cached(folder, files, size, Path(cache) if cache else roots.cache())
     if tally.failed and bad == "error":
         row, why = tally.failed[0]
         raise ValueError(f"{folder / files[row]} {why}. Remove it or say bad='skip'.")

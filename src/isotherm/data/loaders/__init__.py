@@ -1,0 +1,1 @@
+"""Deal items out: shuffled as a pure function of (seed, epoch), sharded exactly, resumed anywhere."""

@@ -1,0 +1,118 @@
+"""Deals sentences out as tokens: shuffled as a pure function of (seed, epoch), sharded exactly, resumed anywhere.
+
+The brother of `loader`, for rows of sentences. What makes the views of one sentence differ is the encoder's dropout
+(SimCSE, Gao et al. 2021), so that nothing is drawn here but the order, unless `vary` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotherm.data.loaders.images import batches_of, dealt, shuffled
+from isotherm.data.sentences import Sentences
+from isotherm.types import Batch
+
+
+@dataclass(frozen=True, eq=False)
+class TextLoader:
+    """Batches of tokens of a corpus.
+
+    A view is int64 (N, T), padded to its longest sentence. One column is shown `views` times; two are the two views of
+    a pair; three the pair and its hard negative. `batch` counts rows over all processes; this process, `rank` of
+    `world`, gets its share of each batch, and the shares of all of them together are the batch of one process, in
+    order.
+    """
+
+    sentences: Sentences
+    tokenise: Callable[[Sequence[str]], Tensor]
+    """Sentences to int64 (N, T), padded to the longest of them."""
+    views: int
+    batch: int
+    seed: int = 0
+    shuffle: bool = True
+    drop_last: bool = True
+    device: torch.device | str = "cpu"
+    prefetch: int = 2
+    """Batches prepared ahead by a thread; 0: none."""
+    rank: int = 0
+    world: int = 1
+    bucket: int = 1
+    """Rows of so many batches are sorted by length, so that those of one batch are about as long: less padding. More
+    saves more, but who meets whom in a batch depends more on length; 1: not at all."""
+
+    vary: Callable[[Tensor, Tensor, int, int], Tensor] | None = None
+    """A view of the tokens (N, T) of sentences with these ids, in this epoch, with this number; None: they stay."""
+
+    def __post_init__(self) -> None:
+        name, columns = self.sentences.name, self.sentences.columns
+        if self.batch < 1:
+            raise ValueError(f"a batch holds 1 sentence or more, got {self.batch}.")
+        if self.bucket < 1:
+            raise ValueError(f"a bucket holds 1 batch or more, got {self.bucket}.")
+        if not 0 <= self.rank < self.world:
+            raise ValueError(f"rank {self.rank} is not one of {self.world} processes.")
+        if self.views < 1:
+            raise ValueError(f"a sentence is shown 1 time or more, got {self.views} views.")
+        if len(columns) > 1 and self.views != len(columns):
+            raise ValueError(f"{name} holds {', '.join(columns)}: {len(columns)} views, got {self.views}.")
+        if self.drop_last and self.batch > len(self.sentences):
+            raise ValueError(
+                f"a batch of {self.batch} is larger than {name} with its {len(self.sentences)} sentences; contrastive "
+                "learning needs others to compare with. Use a smaller batch or more sentences."
+            )
+        if self.batch < self.world:
+            raise ValueError(f"a batch of {self.batch} cannot be shared by {self.world} processes.")
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return batches_of(len(self.sentences), self.batch, self.drop_last)
+
+    def order(self, epoch: int) -> Tensor:
+        """The places of the rows in this epoch's order."""
+        places = torch.arange(len(self.sentences))
+        if self.shuffle:
+            places = shuffled(self.sentences.ids, self.seed, epoch)
+        return self._bucketed(places, epoch) if self.bucket > 1 else places
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from batch `start` on."""
+        return dealt(self, self._batch, epoch, start)
+
+    def _bucketed(self, places: Tensor, epoch: int) -> Tensor:
+        """The same rows, but each batch of about one length.
+
+        The last, incomplete batch stays as it is: sorted in, the rows it is made of would always be the longest. Within
+        a batch the rows keep the order they came in, so that the processes' shares are of one length too.
+        """
+        whole = len(places) // self.batch * self.batch
+        by_length = torch.argsort(self.sentences.sizes[places[:whole]], stable=True)
+        bucket = by_length // (self.batch * self.bucket)
+        batches = by_length[torch.argsort(bucket, stable=True)].view(-1, self.batch).sort(1).values
+        if self.shuffle:
+            batches = batches[shuffled(torch.arange(len(batches)), self.seed, epoch, view=-8)]
+        return torch.cat([places[batches.flatten()], places[whole:]])
+
+    def _batch(self, places: Tensor, epoch: int) -> Batch:
+        rows = self.sentences.texts(places)
+        columns = [self._tokens([row[c] for row in rows]) for c in range(len(self.sentences.columns))]
+        views = columns * self.views if len(columns) == 1 else columns
+        if self.vary is not None and len(places):
+            ids = self.sentences.ids[places]
+            views = [self.vary(tokens, ids, epoch, view).to(self.device) for view, tokens in enumerate(views)]
+        labels = torch.full((len(places),), -1, device=self.device)
+        return Batch(views, labels, places.to(self.device))
+
+    def _tokens(self, sentences: list[str]) -> Tensor:
+        if not sentences:  # a process's share of a last batch smaller than the number of processes
+            return torch.zeros(0, 1, dtype=torch.int64, device=self.device)
+        tokens = self.tokenise(sentences)
+        if tokens.dtype != torch.int64 or tokens.ndim != 2 or len(tokens) != len(sentences):
+            raise ValueError(
+                f"tokenise must give int64 ({len(sentences)}, T) for {len(sentences)} sentences, "
+                f"got {tokens.dtype} {tuple(tokens.shape)}."
+            )
+        return tokens.to(self.device, non_blocking=True)

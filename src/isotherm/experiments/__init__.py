@@ -1,0 +1,1 @@
+"""The machinery of studies: points, workers, records, claims, figures, the report. Definitions are in `studies`."""

@@ -1,0 +1,1 @@
+"""Ways a claim is judged."""

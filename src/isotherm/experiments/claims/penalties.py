@@ -1,0 +1,92 @@
+"""Relative penalties on real similarities: their entropy, and the closed forms of the gradients (Wang & Liu §3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from isotherm.experiments.claims.rules import Judge
+from isotherm.experiments.measuring import EMBEDDING
+from isotherm.experiments.records import Floats, Record, Records
+from isotherm.experiments.study import Verdict
+
+
+def entropy_rises(arm: str, temperatures: Sequence[float]) -> Judge:
+    """On the similarities of every run, H(r) strictly rises with the temperature for every query."""
+
+    def judge(records: Records) -> Verdict:
+        rows, smallest = [], math.inf
+        for record in records:
+            if record.arm == arm and (record.folder / EMBEDDING).exists():
+                entropies = np.stack([entropy(similarities(record), t) for t in temperatures])
+                smallest = min(smallest, float(np.diff(entropies, axis=0).min()))
+                rows.append([round(float(v), 4) for v in entropies.mean(1)])
+        held = bool(rows) and smallest > 0
+        smallest = smallest if rows else math.nan
+        return Verdict(held, {"temperatures": list(temperatures), "mean H": rows, "smallest step": smallest})
+
+    return judge
+
+
+def gradients_agree(arm: str, temperatures: Sequence[float], within: float = 1e-8) -> Judge:
+    """The closed forms of eq. 4 and 5 and of ∂H/∂(1/τ) (supplement, eq. 6) are what autograd finds."""
+
+    def judge(records: Records) -> Verdict:
+        worst = 0.0
+        runs = 0
+        for record in records:
+            if record.arm == arm and (record.folder / EMBEDDING).exists():
+                runs += 1
+                s = similarities(record)[:64]
+                worst = max(worst, *(closed_forms(s, t) for t in temperatures))
+        return Verdict(runs > 0 and worst <= within, {"largest difference": worst, "within": within, "runs": runs})
+
+    return judge
+
+
+def similarities(record: Record) -> Floats:
+    """Each kept item's similarities to all others, (n, n − 1), in float64."""
+    with np.load(record.folder / EMBEDDING) as kept:
+        z = kept["z"].astype(np.float64)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    s = z @ z.T
+    found: Floats = s[~np.eye(len(s), dtype=bool)].reshape(len(s), len(s) - 1)
+    return found
+
+
+def entropy(s: Floats, temperature: float) -> Floats:
+    """H(r) of each query, in nats."""
+    e = s / temperature
+    e -= e.max(1, keepdims=True)
+    r = np.exp(e)
+    total = r.sum(1)
+    found: Floats = np.log(total) - (r * e).sum(1) / total
+    return found
+
+
+def closed_forms(s: Floats, temperature: float) -> float:
+    """The largest difference, relative to the largest value, of the papers' closed forms from autograd.
+
+    Query i's first column stands for its positive. ∂L/∂s_p = −(1/τ) Σ P, ∂L/∂s_j = P_j/τ (Wang & Liu eq. 4 and 5);
+    ∂H/∂(1/τ) = −β Var_r(s) with β = 1/τ, which is the supplement's eq. 6.
+    """
+    x = torch.tensor(s, requires_grad=True)
+    beta = torch.tensor(1 / temperature, dtype=torch.float64, requires_grad=True)
+    losses = torch.logsumexp(x * beta.detach(), 1) - x[:, 0] * beta.detach()
+    (slopes,) = torch.autograd.grad(losses.sum(), x)
+    p = torch.softmax(x.detach() / temperature, 1)
+    expected = p / temperature
+    expected[:, 0] = -(1 - p[:, 0]) / temperature
+    r = torch.softmax(x.detach() * beta, 1)
+    entropies = -(r * torch.log_softmax(x.detach() * beta, 1)).sum(1)
+    (slope,) = torch.autograd.grad(entropies.sum(), beta)
+    with torch.no_grad():
+        mean = (r * x).sum(1, keepdim=True)
+        variance = (r * (x - mean).square()).sum(1)
+        closed = -(variance / temperature).sum()
+        first = float((slopes - expected).abs().max() / expected.abs().max())
+        second = float((slope - closed).abs() / closed.abs().clamp_min(1e-12))
+    return max(first, second)

@@ -1,0 +1,65 @@
+"""Arms compared fairly: seed by seed, on the same pictures in the same order from the same weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from isotherm.experiments.records import Record, Records
+from isotherm.experiments.study import Comparison
+from isotherm.train.config import flat
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much an arm is above the reference, over seeds that both have."""
+
+    arm: str
+    varied: str
+    seeds: int
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+
+def differences(records: Records, wanted: Comparison) -> list[Difference]:
+    """Every point of the arms less its partner, with Student's interval of the mean (one seed: no interval)."""
+    arms = wanted.arms or [a for a in records.arms() if a != wanted.against]
+    points: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        partner = _partner(records, record, wanted.against) if record.arm in arms else None
+        if partner is None or wanted.measure not in record.measures or wanted.measure not in partner.measures:
+            continue
+        shown = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in record.varied.items())
+        points.setdefault((record.arm, shown), []).append(
+            float(record.measures[wanted.measure]) - float(partner.measures[wanted.measure])
+        )
+    return [Difference(arm, shown, len(d), *interval(d)) for (arm, shown), d in points.items()]
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Mean, and Student's interval of it at `CONFIDENCE`."""
+    mean, n = float(np.mean(values)), len(values)
+    if n < 2:
+        return mean, -math.inf, math.inf
+    half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1) * np.std(values, ddof=1) / math.sqrt(n))
+    return mean, mean - half, mean + half
+
+
+def _partner(records: Records, record: Record, against: str) -> Record | None:
+    settings = {**flat(record.config), **record.varied}
+    for other in records:
+        alike = all(settings.get(k) == v for k, v in other.varied.items())
+        if other.arm == against and other.seed == record.seed and alike:
+            return other
+    return None

@@ -1,0 +1,1 @@
+"""Figures of studies: from records to charts."""

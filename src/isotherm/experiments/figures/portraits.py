@@ -1,0 +1,136 @@
+"""Figures that look into a run itself: its pictures, its embeddings, its weights."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from sklearn.manifold import TSNE
+from torch import Tensor
+
+from isotherm.data.loaders.images import Loader
+from isotherm.encoders.features import evaluating
+from isotherm.experiments.measuring import EDGES, EMBEDDING
+from isotherm.experiments.records import Record, Records
+from isotherm.report.charts import Drawing, Heights, Histogram, Picture, Points, Scatter
+from isotherm.train import runs
+from isotherm.train.monitor import some
+
+SHOWN = 100
+"""Pictures among which a query is shown."""
+FEW = 4
+"""Negatives shown with the largest and with the smallest weights, as in CACR's figure 6."""
+
+
+def maps(records: Records, arm: str, over: str, values: Sequence[float], most: int) -> list[Drawing]:
+    """t-SNE of the kept embeddings of the first runs there are at these values."""
+    charts: list[Drawing] = []
+    for value in values:
+        record = records.one(arm, {over: value})
+        if record is None or len(charts) == most or not (record.folder / EMBEDDING).exists():
+            continue
+        with np.load(record.folder / EMBEDDING) as kept:
+            z, labels = kept["z"].astype(np.float32), kept["labels"]
+        z /= np.linalg.norm(z, axis=1, keepdims=True)
+        flat = TSNE(perplexity=min(30, (len(z) - 1) / 3), init="pca", random_state=0).fit_transform(z)
+        groups = [
+            Points(f"class {c}", flat[labels == c, 0], flat[labels == c, 1], [f"class {c}"] * int((labels == c).sum()))
+            for c in np.unique(labels)[:20]
+        ]
+        charts.append(Scatter(f"t-SNE at {over.rpartition('.')[2]} {value:g}", groups, axes=False))
+    return charts
+
+
+def pairs(records: Records, arm: str, varied: Mapping[str, Any]) -> list[Drawing]:
+    """Similarities of true positive, false negative and true negative pairs, before and after training."""
+    record = records.one(arm, varied)
+    if record is None or "pairs_after" not in record.measures:
+        return []
+    return [
+        Histogram(
+            f"Similarity of pairs {when} training",
+            EDGES,
+            [Heights(name, counts) for name, counts in record.measures[f"pairs_{when}"].items()],
+            x="similarity",
+            y="density",
+        )
+        for when in ("before", "after")
+    ]
+
+
+def weights(records: Records, arm: str, varied: Mapping[str, Any], t_pos: float, t_neg: float) -> list[Drawing]:
+    """One query, its positives and its negatives, with the weights that CACR gives them."""
+    record = records.one(arm, varied)
+    if record is None or not (record.folder / runs.CHECKPOINT).exists():
+        return []
+    pictures, z = _seen(record)
+    query = z[0][0]
+    positives = torch.stack([v[0] for v in z[1:]])
+    pull = torch.softmax(t_pos * (query - positives).square().sum(1), 0)
+    push = torch.softmax(-t_neg * (query - z[0][1:]).square().sum(1), 0)
+    order = push.argsort(descending=True)
+    chosen = [*order[:FEW].tolist(), *order[-FEW:].tolist()]
+    shown = [("query", pictures[0][0])]
+    shown += [(f"positive\n{w:.3f}", v[0]) for w, v in zip(pull.tolist(), pictures[1:], strict=True)]
+    shown += [(f"negative\n{push[i] * len(push):.2f} × even", pictures[0][1 + i]) for i in chosen]
+    about = "A query, its positives with their weights, and the negatives with the largest and the smallest weights."
+    return [Picture(f"Weights of {arm}", _strip(shown), about)]
+
+
+def neighbourhoods(records: Records, arms: Sequence[str]) -> list[Drawing]:
+    """t-SNE of one query's views and negatives, early in training and at its end."""
+    charts: list[Drawing] = []
+    for arm in arms:
+        mine = [r for r in records if r.arm == arm and r.seed == 0 and r.varied.get("imbalance", "none") == "none"]
+        for record in sorted(mine, key=lambda r: r.config["epochs"]):
+            if (record.folder / runs.CHECKPOINT).exists():
+                charts.append(_neighbourhood(record, arm))
+    return charts
+
+
+def _neighbourhood(record: Record, arm: str) -> Drawing:
+    _, z = _seen(record, views=5)
+    rows = torch.cat([z[0][:1], torch.stack([v[0] for v in z[1:]]), z[0][1:]]).numpy()
+    flat = TSNE(perplexity=min(15, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(rows)
+    flat -= flat[0]
+    groups = {"query": slice(0, 1), "its other views": slice(1, 5), "other pictures": slice(5, None)}
+    epochs = record.config["epochs"]
+    return Scatter(
+        f"{arm}, {epochs} epoch{'s' if epochs > 1 else ''}",
+        [Points(name, flat[part, 0], flat[part, 1]) for name, part in groups.items()],
+        axes=False,
+    )
+
+
+def _seen(record: Record, views: int | None = None) -> tuple[list[Tensor], list[Tensor]]:
+    """Views of some test pictures as they are shown, and their unit embeddings."""
+    run = runs.open_run(record.folder)
+    images = some(run.images if run.test is None else run.test, SHOWN, 0)
+    recipe = run.recipe
+    if views is not None:
+        recipe = replace(recipe, views=(recipe.views[0],) * views)
+    with evaluating(run.network):
+        batch = next(iter(Loader(images, recipe, len(images), 0, shuffle=False, drop_last=False).epoch(0)))
+        z = [torch.nn.functional.normalize(run.network(v), dim=1) for v in batch.views]
+    mean, std = (torch.tensor(v or d).view(-1, 1, 1) for v, d in ((recipe.mean, [0.0]), (recipe.std, [1.0])))
+    return [(v * std + mean).clamp(0, 1) for v in batch.views], z
+
+
+def _strip(shown: Sequence[tuple[str, Tensor]]) -> bytes:
+    """Small pictures in rows of seven, each with its words below, as PNG."""
+    across = 7
+    rows = -(-len(shown) // across)
+    figure = Figure(figsize=(1.1 * across, 1.65 * rows), layout="constrained")
+    for i, (words, picture) in enumerate(shown):
+        axes = figure.add_subplot(rows, across, i + 1)
+        axes.imshow(picture.permute(1, 2, 0)[..., :3].squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1)
+        axes.set_title(words, y=-0.12, va="top", fontsize=8)
+        axes.set_axis_off()
+    made = io.BytesIO()
+    figure.savefig(made, format="png", dpi=110)
+    return made.getvalue()

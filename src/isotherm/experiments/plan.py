@@ -1,0 +1,120 @@
+"""What a study would cost, before it starts: runs of one kind, and a few steps of each."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from isotherm.data.sentences import is_text
+from isotherm.data.sets import there
+from isotherm.experiments.study import Point
+from isotherm.train.config import Config, Place
+from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+from isotherm.train.modality import sentences
+from isotherm.train.modality.images import pictures
+
+STEPS = 3
+"""Timed steps of each kind, after one that is not; the fastest counts."""
+FREE = ("seed", "epochs", "lr", "milestones", "randbit", "digits", "watch", "watch_images")
+"""Settings that hardly change what a step costs."""
+
+
+@dataclass
+class Kind:
+    """Runs whose steps cost the same."""
+
+    name: str
+    step: float
+    """Seconds of a step on one core of this machine."""
+    per_epoch: int
+    """Steps."""
+    views_per_step: int
+    runs: int = 0
+    epochs: int = 0
+    """Of all its runs together."""
+
+    @property
+    def steps(self) -> int:
+        return self.epochs * self.per_epoch
+
+    @property
+    def seconds(self) -> float:
+        return self.steps * self.step
+
+    @property
+    def views(self) -> int:
+        return self.steps * self.views_per_step
+
+
+def check_data(points: Sequence[Point]) -> None:
+    """Refuse data that is not there, cannot be read or is too small, before anything runs."""
+    seen = set()
+    for config in (p.config for p in points):
+        asked = (config.data, str(config.data_options), config.split, config.images, config.imbalance)
+        if asked not in seen:
+            seen.add(asked)
+            if is_text(config.data):
+                sentences.read(config)
+            else:
+                there(config.data)
+                pictures(config, config.split)
+
+
+def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: None) -> list[Kind]:
+    """Every kind of run, with the cost of its steps."""
+    found: dict[str, Kind] = {}
+    for point in {p.config.key: p for p in points}.values():
+        key = _key(point.config)
+        if key not in found:
+            name = f"{point.arm}, batch {point.config.batch}"
+            note(name)
+            found[key] = timed(name, point.config)
+        found[key].runs += 1
+        found[key].epochs += point.config.epochs
+    return list(found.values())
+
+
+def timed(name: str, config: Config) -> Kind:
+    """The cost of a step, from a few of them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            place = Place(out=Path(folder), quiet=True, prefetch=0)
+            run = Run(fabric_for(config, place), config, place)
+            with run.closing():
+                run.state.method.train()
+                times, views = [], 0
+                batches = run.loader.epoch(0)
+                for _ in range(min(STEPS + 1, len(run.loader))):
+                    began = time.perf_counter()
+                    batch = next(batches)
+                    views = len(batch.views) * len(batch.places)
+                    run.advance(batch)
+                    times.append(time.perf_counter() - began)
+            return Kind(name, min(times[1:] or times), len(run.loader), views)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _key(config: Config) -> str:
+    """The same for runs whose steps cost the same: a loss by its name, whatever its temperature."""
+    plain = {k: v for k, v in config.as_dict().items() if k not in FREE}
+    plain["loss"] = {k: v for k, v in plain["loss"].items() if isinstance(v, str)}
+    plain["data_options"] = {k: v for k, v in plain["data_options"].items() if k != "bits"}
+    return json.dumps(plain, sort_keys=True)

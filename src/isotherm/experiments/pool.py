@@ -1,0 +1,140 @@
+"""Local processes that carry out runs, each with its share of the cores; a dead one is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from isotherm.experiments.measuring import FAILURE, carry_out
+from isotherm.experiments.progress import Board
+from isotherm.experiments.study import Point
+
+RETRIES = 3
+"""How often a run may lose its worker."""
+
+
+def work(pipe: Connection, threads: int) -> None:
+    """What a worker does: takes runs until there are none."""
+    torch.set_num_threads(threads)
+    die_with_parent()
+    while True:
+        try:
+            task = pipe.recv()
+        except (EOFError, ConnectionResetError):
+            return
+        if task is None:
+            return
+        config, folder, groups = task
+        try:
+            pipe.send(("done", carry_out(config, folder, groups)))
+        except (ValueError, TypeError, OSError, RuntimeError) as error:
+            (folder / FAILURE).write_text(traceback.format_exc())
+            pipe.send(("failed", f"{type(error).__name__}: {str(error).splitlines()[0]}"))
+
+
+def die_with_parent() -> None:
+    """On Linux: a worker whose runner was killed does not go on alone, where a second runner would meet it."""
+    with contextlib.suppress(OSError, AttributeError):
+        set_parent_death_signal = 1
+        ctypes.CDLL("libc.so.6").prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def _quiet() -> Any:
+    """Ignore SIGINT, as children do that are started meanwhile; what was before."""
+    try:
+        return signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not the main thread
+        return None
+
+
+def _restore(handler: Any) -> None:
+    if handler is not None:
+        signal.signal(signal.SIGINT, handler)
+
+
+class Worker:
+    """A process and the run it has."""
+
+    def __init__(self, threads: int) -> None:
+        spawning = multiprocessing.get_context("spawn")
+        self.pipe, theirs = spawning.Pipe()
+        self.process: Any = spawning.Process(target=work, args=(theirs, threads), daemon=True)
+        heard = _quiet()  # Ctrl-C is the runner's affair; it ends its workers
+        self.process.start()
+        _restore(heard)
+        theirs.close()
+        self.point: Point | None = None
+
+    def end(self) -> None:
+        if self.point is not None:
+            self.process.kill()
+        else:
+            with contextlib.suppress(OSError):  # it may be dead already
+                self.pipe.send(None)
+        self.pipe.close()
+        self.process.join()
+
+
+def carry_out_all(todo: Sequence[Point], folder: Path, workers: int, board: Board) -> Iterator[None]:
+    """Carry out these runs; yields about once a second and whenever one ends."""
+    workers = max(1, min(workers, len(todo)))
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    waiting = list(reversed(todo))
+
+    def give(worker: Worker) -> None:
+        worker.point = waiting.pop() if waiting else None
+        if worker.point is not None:
+            board.running[worker.point.config.key] = time.monotonic()
+            config = worker.point.config
+            worker.pipe.send((config, folder / "runs" / config.key, worker.point.measure))
+
+    crew = [Worker(threads) for _ in range(workers)]
+    lost: dict[str, int] = {}
+    try:
+        for worker in crew:
+            give(worker)
+        while busy := [w for w in crew if w.point is not None]:
+            for pipe in wait([w.pipe for w in busy], timeout=1.0):
+                i = next(i for i, w in enumerate(crew) if w.pipe is pipe)
+                if not _heard(crew[i], board, lost, waiting):
+                    crew[i].point = None
+                    crew[i].end()
+                    crew[i] = Worker(threads)
+                give(crew[i])
+            yield
+    finally:
+        for worker in crew:
+            worker.end()
+
+
+def _heard(worker: Worker, board: Board, lost: dict[str, int], waiting: list[Point]) -> bool:
+    """Take what a worker says of its run; False if it died, then the run waits for another."""
+    assert worker.point is not None
+    key = worker.point.config.key
+    board.running.pop(key, None)
+    try:
+        what, found = worker.pipe.recv()
+    except (EOFError, ConnectionResetError):
+        lost[key] = lost.get(key, 0) + 1
+        board.retried += 1
+        if lost[key] > RETRIES:
+            board.failed[key] = f"its worker died {lost[key]} times"
+        else:
+            waiting.append(worker.point)
+        return False
+    if what == "done":
+        board.finished[key] = found
+    else:
+        board.failed[key] = found
+    return True

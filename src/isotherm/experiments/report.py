@@ -1,0 +1,290 @@
+"""The report of a study: one page with the question, the claims, the tables and figures, and how to do it again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+import isotherm
+from isotherm import files
+from isotherm.experiments.comparing import differences
+from isotherm.experiments.measuring import PERCENT, described
+from isotherm.experiments.records import Record, Records
+from isotherm.experiments.study import Comparison, PaperTable, Study, Verdict
+from isotherm.report import Cell, Finding, Page, figures
+from isotherm.report.charts import Drawing
+from isotherm.train.config import flat
+
+Judged = list[dict[str, Any]]
+FAIR = (
+    "Runs of one seed have the same data and first weights and, where batch and epochs are the same, the same "
+    "order, views and number of steps; differences are taken seed by seed. The interval is Student's: wide with few "
+    "seeds."
+)
+
+
+def judge(study: Study, records: Records) -> Judged:
+    """Every claim with its verdict, as claims.json holds them."""
+    found = []
+    for claim in study.claims:
+        verdict: Verdict = claim.judge(records)
+        told = {"claim": claim.claim, "paper": claim.paper, "held": bool(verdict.held)}
+        found.append({**told, "evidence": _json(verdict.evidence)})
+    return found
+
+
+def _json(value: Any) -> Any:
+    """What JSON can hold: a number that is none becomes null."""
+    if isinstance(value, Mapping):
+        return {str(k): _json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(v) for v in value]
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    return float(value) if math.isfinite(float(value)) else None
+
+
+def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any]) -> Judged:
+    """Write claims.json, report.html, records.csv and the figures; `about`: scale, data, command, seconds."""
+    judged = judge(study, records)
+    files.write_json(folder / "claims.json", judged)
+    files.write_text(folder / "records.csv", as_csv(records))
+    charts = [(figure, list(figure.draw(records))) for figure in study.figures]
+    draw_all(charts, folder / "figures")
+    page = Page(
+        study.question,
+        lead=f"Study {study.name}, scale {about['scale']}, {about['data']}: {len(distinct(records))} runs. "
+        f"{sum(c['held'] for c in judged)} of {len(judged)} claims held.",
+        kicker="Isotherm study",
+        footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
+    )
+    page.section("Claims", "What the paper found, as predicates on our records.")
+    page.findings(
+        [
+            Finding(
+                "good" if c["held"] else "look",
+                f"{c['claim']} ({c['paper']})",
+                why=evidence(c["evidence"]),
+                label="✓ held" if c["held"] else "✗ not held",
+            )
+            for c in judged
+        ]
+    )
+    page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
+    columns, rows = results(study, records)
+    page.table(columns, rows)
+    if study.compare:
+        page.section("Compared", FAIR)
+        for comparison in study.compare:
+            page.table(*compared(records, comparison), caption=f"{comparison.measure} against {comparison.against}")
+    if study.paper.get("tables"):
+        page.section(
+            "The paper's numbers", f"{study.paper['title']} ({study.paper['address']}). {study.paper['differs']}"
+        )
+        for name, table in study.paper["tables"].items():
+            rows = [*ours(records, table, str(about["data"])), *table.rows]
+            page.table(table.heads, rows, caption=f"{name}: ours first, then as published")
+    elif study.paper.get("differs"):
+        page.section("The paper", f"{study.paper['title']} ({study.paper['address']}). {study.paper['differs']}")
+    page.section("Figures")
+    for figure, drawn in charts:
+        page.text(f"{figure.name} ({figure.paper})")
+        page.figures(*drawn)
+    page.section("Again", "Everything on this page comes from these commands.")
+    page.code(f"{about['command']}\nisotherm report {folder}")
+    page.facts(
+        [
+            ("runs", len(distinct(records))),
+            ("seeds", len({r.seed for r in records})),
+            ("seconds of training", round(sum(r.seconds for r in distinct(records))), "over all runs"),
+            ("this machine", f"Python {platform.python_version()}", ", ".join(versions())),
+        ]
+    )
+    with page.fold("Measures"):
+        page.table(["measure", "what it is"], [[k, v] for k, v in described(study.measure).items()])
+    with page.fold("Settings of every run"):
+        page.text("Common to all:")
+        page.code(yaml.safe_dump(common(list(records)), sort_keys=False, allow_unicode=True))
+        page.table(["run", "key", "seed", "seconds", "differs in"], [row(r, common(list(records))) for r in records])
+    page.write(folder / "report.html")
+    files.write_text(folder / "report.md", markdown(study, records, judged, about))
+    return judged
+
+
+def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str, Any]) -> str:
+    """The claims and the results as text, for a repository."""
+    heads, rows = results(study, records)
+    lines = [f"# {study.question}", "", f"`{about['command']}`", ""]
+    runs = distinct(records)
+    lines += [
+        f"{len(runs)} runs, {sum(r.seconds for r in runs) / 60:.0f} minutes of training in all, on "
+        f"{about['data']}, scale {about['scale']}. {study.paper['differs']}",
+        "",
+        "| claim | paper | | evidence |",
+        "|---|---|---|---|",
+    ]
+    for c in judged:
+        held = "held" if c["held"] else "**not held**"
+        lines.append(f"| {c['claim']} | {c['paper']} | {held} | {evidence(c['evidence'])} |")
+    lines += ["", "Mean ± standard deviation over seeds; accuracies in percent.", ""]
+    lines += rows_of(heads, rows)
+    for comparison in study.compare:
+        lines += ["", f"{comparison.measure} against {comparison.against}. {FAIR}", ""]
+        lines += rows_of(*compared(records, comparison))
+    for name, table in study.paper["tables"].items():
+        lines += ["", f"{name}, ours first, then as published:", ""]
+        lines += rows_of(table.heads, [*ours(records, table, str(about["data"])), *table.rows])
+    return "\n".join(lines) + "\n"
+
+
+def distinct(records: Records) -> list[Record]:
+    """Each run once, though it may stand in two tables."""
+    return list({r.key: r for r in records}.values())
+
+
+def rows_of(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A table in Markdown."""
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return [*lines, *(f"| {' | '.join(plain(cell) for cell in cells)} |" for cells in rows)]
+
+
+def plain(cell: Any) -> str:
+    """A cell of a table as text."""
+    if isinstance(cell, Cell):
+        return f"{plain(cell.value)} {cell.note}".strip()
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    return "" if cell is None else str(cell)
+
+
+def evidence(found: Mapping[str, Any]) -> str:
+    """The numbers behind a verdict, in a line."""
+    shown = []
+    for name, value in found.items():
+        if name == "values":
+            shown.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
+        else:
+            shown.append(f"{name} {_words(value)}")
+    return re.sub(r"(?<!\w)-(?=[\d.])", "−", "; ".join(shown))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    if value is None:
+        return "unknown"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
+    """Our numbers in the columns of a paper's table; empty where a point was not run."""
+    rows = []
+    for i, (title, measure) in enumerate(table.measures):
+        scale = factor(measure)
+        cells: list[Any] = [f"ours, {data}" if i == 0 else "", title] if table.titled else [f"ours, {data}"]
+        for arm, varied in table.points:
+            mean, deviation, n = records.mean(arm, measure, varied)
+            note = f"± {abs(scale) * deviation:.2g}" if n > 1 else ""
+            cells.append(Cell(round(scale * mean, 3), note=note, best=False) if n else None)
+        rows.append(cells)
+    return rows
+
+
+def factor(measure: str) -> float:
+    """What a measure is multiplied with where it is told: percent, or the sign of the papers."""
+    return 100 if measure in PERCENT else -1 if measure in ("uniformity", "interclass_uniformity") else 1
+
+
+def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[list[Any]]]:
+    """Paired differences: how much above the reference, the interval, and whether it excludes zero."""
+    scale = 100 if comparison.measure in PERCENT else 1
+    rows: list[list[Any]] = []
+    for d in differences(records, comparison):
+        many = d.seeds > 1
+        span = f"{scale * d.low:+.2f} to {scale * d.high:+.2f}" if many else "one seed"
+        told = ("surely better" if d.mean > 0 else "surely worse") if many and d.sure else "no telling"
+        rows.append([d.arm, d.varied, d.seeds, f"{scale * d.mean:+.2f}", span, told])
+    return ["arm", "varied", "seeds", "difference", "95 % interval", ""], rows
+
+
+def results(study: Study, records: Records) -> tuple[list[str], list[list[Any]]]:
+    """A row for each point: mean ± deviation of every measure."""
+    taken = [m for m in described(study.measure) if any(m in r.measures for r in records)]
+    heads = [
+        "arm",
+        "varied",
+        "seeds",
+        *(f"−{m.replace('_', ' ')}" if factor(m) < 0 else m.replace("_", " ") for m in taken),
+    ]
+    rows = []
+    for arm, varied in dict.fromkeys((r.arm, json.dumps(dict(r.varied))) for r in records):
+        point = json.loads(varied)
+        shown = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in point.items())
+        cells: list[Any] = [arm, shown, max(records.mean(arm, m, point)[2] for m in taken)]
+        for m in taken:
+            mean, deviation, n = records.mean(arm, m, point)
+            scale = factor(m)
+            if not n:
+                cells.append(None)
+                continue
+            cells.append(Cell(round(scale * mean, 4), note=f"± {abs(scale) * deviation:.2g}" if n > 1 else ""))
+        rows.append(cells)
+    return heads, rows
+
+
+def draw_all(charts: Sequence[tuple[Any, Sequence[Drawing]]], folder: Path) -> None:
+    """Every chart as a PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    used: set[str] = set()
+    for figure, drawn in charts:
+        for chart in drawn:
+            text = f"{figure.paper.split(';')[0]} {chart.title}".lower().replace("⁺", "-plus").replace("⁻", "-minus")
+            name = re.sub(r"[^a-z0-9]+", "-", text).strip("-")
+            while name in used:
+                name += "-more"
+            used.add(name)
+            figures.draw(chart, folder / f"{name}.png")
+
+
+def as_csv(records: Records) -> str:
+    """One line a run."""
+    varied = list(dict.fromkeys(k for r in records for k in r.varied))
+    taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list | dict)))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["arm", *varied, "seed", "key", "seconds", *taken])
+    for r in records:
+        values = [r.varied.get(k, "") for k in varied]
+        writer.writerow([r.arm, *values, r.seed, r.key, r.seconds, *(r.measures.get(k, "") for k in taken)])
+    return text.getvalue()
+
+
+def common(records: Sequence[Record]) -> dict[str, Any]:
+    """The settings all runs share."""
+    if not records:
+        return {}
+    first = flat(records[0].config)
+    return {k: v for k, v in first.items() if all(flat(r.config).get(k) == v for r in records)}
+
+
+def row(record: Record, shared: Mapping[str, Any]) -> list[Any]:
+    own = {k: v for k, v in flat(record.config).items() if k not in shared and k != "seed"}
+    return [record.arm, record.key, record.seed, record.seconds, ", ".join(f"{k} {v}" for k, v in own.items())]
+
+
+def versions() -> list[str]:
+    return [f"isotherm {isotherm.__version__}", f"torch {torch.__version__}", f"numpy {np.__version__}"]

@@ -1,0 +1,88 @@
+"""Few-shot probes: how far a handful of labels a class goes, and how much that depends on which ones they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from isotherm.data.images import Images
+from isotherm.encoders.contract import at_least
+from isotherm.probes.extract import label_column, parts
+from isotherm.probes.finetune import EPOCHS, ClassWeights, finetune
+from isotherm.probes.linear import linear
+from isotherm.probes.scores import Spread, different, spread
+from isotherm.views.recipes import Recipe
+
+SEEDS = (0, 1, 2, 3, 4)
+SINGLE = 1e-2
+"""Regularisation where one item a class leaves none to choose it on."""
+HELD_OUT = 0.25
+
+
+def few_shot(
+    train: Tensor,
+    train_labels: Tensor,
+    test: Tensor,
+    test_labels: Tensor,
+    per_class: int,
+    seeds: Sequence[int] = SEEDS,
+    regularisation: float | None = None,
+    classes: int | None = None,
+) -> Spread:
+    """The exact linear probe on `per_class` training items of every class, drawn anew with each seed.
+
+    The regularisation is chosen on a quarter of them; with one item a class it is `SINGLE`.
+    """
+    given = parts(train, train_labels, test, test_labels, classes)
+    different(seeds)
+    if regularisation is None and per_class == 1:
+        regularisation = SINGLE
+    scores = []
+    for seed in seeds:
+        some = drawn(given.train_labels, per_class, seed)
+        few = (given.train[some], given.train_labels[some], given.test, given.test_labels)
+        found = linear(*few, regularisation, HELD_OUT, seed, given.classes)
+        scores.append(replace(found, seed=seed))  # which items were drawn, even if nothing else was
+    return spread("few-shot linear", scores, seeds, {"per_class": per_class})
+
+
+def few_shot_finetune(
+    encoder: nn.Module,
+    train: Images,
+    test: Images,
+    recipe: Recipe,
+    per_class: int,
+    seeds: Sequence[int] = SEEDS,
+    class_weights: ClassWeights = None,
+    epochs: int = EPOCHS,
+    lr: float | None = None,
+    size: int | None = None,
+) -> Spread:
+    """Fine-tuning (`finetune`) on `per_class` pictures of every class, drawn anew with each seed."""
+    labels = label_column(train.labels, len(train), f"{train.name}: labels")
+    different(seeds)
+    scores = []
+    for seed in seeds:
+        few = train.subset(drawn(labels, per_class, seed), f"{per_class} pictures a class, seed {seed}")
+        scores.append(finetune(encoder, few, test, recipe, class_weights, epochs, lr=lr, seed=seed, size=size))
+    return spread("few-shot finetune", scores, seeds, {"per_class": per_class, "epochs": epochs})
+
+
+def drawn(labels: Tensor, per_class: int, seed: int) -> Tensor:
+    """The places of so many items of every class that there is, drawn with this seed, in ascending order.
+
+    Fewer per class are part of more: the first so many of one seeded order.
+    """
+    at_least(1, per_class=per_class)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).to(labels.device)
+    counts = torch.bincount(labels)
+    short = torch.nonzero((counts > 0) & (counts < per_class))[:, 0].tolist()
+    if short:
+        raise ValueError(
+            f"class {short[0]} has {int(counts[short[0]])} training items, cannot draw {per_class}. Use fewer a class."
+        )
+    kept = [order[labels[order] == c][:per_class] for c in torch.nonzero(counts)[:, 0].tolist()]
+    return torch.cat(kept).sort().values

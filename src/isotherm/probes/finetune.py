@@ -1,0 +1,109 @@
+"""Fine-tuning: the encoder itself, as a copy, trained on labelled pictures together with a linear classifier."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from isotherm.data.images import Images
+from isotherm.data.loaders.images import Loader
+from isotherm.encoders.contract import at_least
+from isotherm.encoders.features import evaluating
+from isotherm.probes.extract import count_classes, features_of, home, label_column
+from isotherm.probes.scores import Score, ranks, score
+from isotherm.temperature import positive
+from isotherm.views.recipes import Recipe
+
+EPOCHS, BATCH, MILESTONES, DECAY = 50, 128, (30, 40), 0.1
+RATE, BINARY_RATE = 0.1, 1.0
+ClassWeights = Literal["balanced"] | Sequence[float] | None
+
+
+def finetune(
+    encoder: nn.Module,
+    train: Images,
+    test: Images,
+    recipe: Recipe,
+    class_weights: ClassWeights = "balanced",
+    epochs: int = EPOCHS,
+    batch: int = BATCH,
+    lr: float | None = None,
+    seed: int = 0,
+    size: int | None = None,
+) -> Score:
+    """How often the encoder is right after it was trained further, with a classifier, on labelled pictures.
+
+    DySTreSS (arXiv:2308.01140), A.2: SGD, 50 epochs, batch 128, learning rate 0.1, or 1.0 with two classes, times 0.1
+    after 30 and 40 epochs (in proportion if `epochs` says otherwise). Momentum and weight decay are not stated: none.
+
+    `class_weights`: "balanced" gives each class the size of the largest one over its own, which is how the paper's
+    numbers for Chaoyang look (1.264, 1.667, 1.0, 2.114); or one number a class; or None. With two classes there is one
+    logit, and class 1 weighs what `class_weights` says relative to class 0: the paper's positive class weight.
+
+    Works on a copy: the given encoder is not changed. Training pictures are the first view of `recipe`, test pictures
+    are plain, of its size unless `size` is given. A last batch of a single picture is left out, which batch
+    normalisation could not take.
+    """
+    at_least(1, epochs=epochs)
+    at_least(2, batch=batch)
+    labels = label_column(train.labels, len(train), f"{train.name}: labels")
+    test_labels = label_column(test.labels, len(test), f"{test.name}: labels")
+    classes = count_classes(labels, test_labels, len(train.classes) or None)
+    weights = _weights(class_weights, labels, classes)
+    rate = positive("lr", (BINARY_RATE if classes == 2 else RATE) if lr is None else lr)
+    milestones = [round(m * epochs / EPOCHS) for m in MILESTONES]
+    batch = min(batch, len(train))
+    one_view = replace(recipe, views=recipe.views[:1])
+    device = home(encoder)
+    loader = Loader(train, one_view, batch, seed=seed, drop_last=len(train) % batch == 1, device=device)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():
+        torch.manual_seed(seed)  # the classifier's first weights, and whatever the encoder drops
+        body = copy.deepcopy(encoder).requires_grad_(True)
+        width = features_of(body, train.subset(torch.arange(2)), recipe, size).shape[1]
+        head = nn.Linear(width, 1 if classes == 2 else classes).to(device)
+        body.train()
+        optimiser = torch.optim.SGD([*body.parameters(), *head.parameters()], rate)
+        schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones, DECAY)
+        for epoch in range(epochs):
+            for views, known, _ in loader.epoch(epoch):
+                optimiser.zero_grad()
+                _loss(head(body(views[0])), known, weights.to(device)).backward()
+                optimiser.step()
+            schedule.step()
+    with evaluating(body):
+        logits = head(features_of(body, test, recipe, size).to(device)).cpu()
+    if not bool(torch.isfinite(logits).all()):
+        raise ValueError(f"fine-tuning with a learning rate of {rate:g} diverged; use a smaller one (lr=…).")
+    if classes == 2:
+        logits = torch.cat([torch.zeros_like(logits), logits], 1)
+    rank = ranks(logits, test_labels)
+    settings = {"epochs": epochs, "batch": batch, "lr": rate, "class_weights": weights.tolist()}
+    return score("finetune", rank, test_labels, classes, seed, settings)
+
+
+def _loss(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    if logits.shape[1] == 1:
+        return F.binary_cross_entropy_with_logits(logits[:, 0], labels.float(), pos_weight=weights[1] / weights[0])
+    return F.cross_entropy(logits, labels, weight=weights)
+
+
+def _weights(given: ClassWeights, labels: Tensor, classes: int) -> Tensor:
+    counts = torch.bincount(labels, minlength=classes)
+    if given is None:
+        return torch.ones(classes)
+    if isinstance(given, str):
+        if given != "balanced":
+            raise ValueError(f"class_weights is 'balanced', None or one number a class, got '{given}'.")
+        return counts.max() / counts.clamp_min(1)  # a class without pictures is never asked for
+    weights = torch.tensor([float(w) for w in given])
+    if len(weights) != classes:
+        raise ValueError(f"class_weights must hold one number for each of the {classes} classes, got {len(weights)}.")
+    if not bool((torch.isfinite(weights) & (weights > 0)).all()):
+        raise ValueError(f"class_weights must be positive numbers, got {weights.tolist()}.")
+    return weights

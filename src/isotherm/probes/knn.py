@@ -1,0 +1,201 @@
+"""The nearest-neighbour probe: what do the training items next to a test item say it is?
+
+All k in one pass over strips of similarities; the matrix of all of them never exists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotherm.encoders.contract import at_least, suggest
+from isotherm.pairing import unit
+from isotherm.probes.extract import Parts, parts
+from isotherm.probes.scores import Score, ranks, score
+from isotherm.temperature import positive
+
+Weights = Literal["cosine", "l2", "uniform"]
+STRIP = 1 << 24
+"""Similarities at once (64 MB): enough rows for a fast matrix product."""
+LEAST_ROWS = 32
+QUIET = 1 << 15
+"""Fewer numbers than this torch handles in one thread. What is left of a strip after the selection stays below it: a
+dozen small steps that wake every thread cost more than they gain, and on a busy machine more than the products."""
+_LOW = (1 << 32) - 1
+
+
+@torch.no_grad()
+def knn(
+    train: Tensor,
+    train_labels: Tensor,
+    test: Tensor,
+    test_labels: Tensor,
+    ks: Sequence[int] = (1, 10, 20, 200),
+    weights: Weights = "cosine",
+    temperature: float = 0.07,
+    classes: int | None = None,
+) -> dict[int, Score]:
+    r"""How often the k nearest training items vote for the right class: a score for every k.
+
+    .. math:: c(x) = \arg\max_c \sum_{i \in N_k(x)} w_i \, [l_i = c]
+
+    - ``cosine``: nearest by cosine similarity, :math:`w_i = e^{s_i/\tau}` with τ = `temperature`. Wu et al. 2018
+      (arXiv:1805.01978), §3.4; DySTreSS (arXiv:2308.01140), A.1, with k = 200.
+    - ``l2``: nearest by Euclidean distance of the features as they are, :math:`w_i = 1/d_i`; at distance 0 only those
+      count. DySTreSS A.1 on long tails, with k = 1 and 10 (which weight they take there, they do not say).
+    - ``uniform``: nearest by cosine similarity, one vote each.
+
+    Of equally near items the one that stands first in `train` is nearer, and of classes with equal votes the lower one
+    wins. Similarities are computed in float32. Memory: a copy of the features and some 100 MB, however many there are.
+    """
+    given = parts(train, train_labels, test, test_labels, classes)
+    wanted = _ks(ks, len(given.train))
+    if weights not in get_args(Weights):
+        raise ValueError(f"no weights '{weights}'{suggest(str(weights), get_args(Weights))}")
+    temperature = positive("temperature", temperature)
+    found = torch.empty(len(wanted), len(given.test), dtype=torch.int64, device=given.test.device)
+    for rows, near, weight in _voters(given, wanted[-1], weights, temperature):
+        labels = given.train_labels[near]
+        votes = torch.zeros(len(near), given.classes, dtype=torch.float64, device=near.device)
+        for row, (before, k) in enumerate(pairwise((0, *wanted))):  # the votes of fewer neighbours are part of these
+            votes.scatter_add_(1, labels[:, before:k], weight[:, before:k].double())
+            found[row, rows] = ranks(votes, given.test_labels[rows])
+    settings = {"weights": weights, **({"temperature": temperature} if weights == "cosine" else {})}
+    return {
+        k: score("knn", found[row], given.test_labels, given.classes, None, {"k": k, **settings})
+        for row, k in enumerate(wanted)
+    }
+
+
+def _ks(ks: Sequence[int], n: int) -> list[int]:
+    if not ks:
+        raise ValueError("ks is empty; name at least one number of neighbours.")
+    at_least(1, **{f"ks[{i}]": k for i, k in enumerate(ks)})
+    if max(ks) > n:
+        raise ValueError(f"k = {max(ks)} neighbours are more than the {n} training items. Use smaller ks.")
+    return sorted(set(ks))
+
+
+def _voters(given: Parts, k: int, weights: Weights, temperature: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Strips of test items, their neighbours' places from near to far, and how much each of these counts."""
+    if weights != "l2":
+        queries, bank = unit(given.test, "test").float(), unit(given.train, "train").float()
+        for rows, s, near in nearest(queries, bank, k):
+            # Relative to the nearest, so that no temperature overflows.
+            yield rows, near, s.sub(s[:, :1]).div(temperature).exp() if weights == "cosine" else torch.ones_like(s)
+        return
+    queries, bank = _moved(given)
+    half = bank.square().sum(1).div_(2)
+    for rows, _, found in nearest(queries, bank, k, less=half):
+        # ‖x‖² − 2x·y + ‖y‖² finds them, but is too coarse where a neighbour is almost the item itself.
+        distance = _distances(queries[rows], bank, found)
+        order = _keys(-distance, found).argsort(dim=1, descending=True)
+        near, distance = found.gather(1, order), distance.gather(1, order)
+        first = distance[:, :1]
+        yield rows, near, torch.where(first > 0, first / distance, (distance == 0).to(distance.dtype))
+
+
+def _moved(given: Parts) -> tuple[Tensor, Tensor]:
+    """Test and training features about the training mean and of a size near one: no distance changes its rank."""
+    size = float(torch.maximum(given.test.abs().max(), given.train.abs().max())) or 1.0
+    bank = given.train / size
+    centre = bank.mean(0)
+    return (given.test / size).sub_(centre).float(), bank.sub_(centre).float()
+
+
+def _distances(queries: Tensor, bank: Tensor, near: Tensor) -> Tensor:
+    made = torch.empty(near.shape, device=near.device)
+    step = max(1, STRIP // (near.shape[1] * bank.shape[1]))
+    for at in (slice(i, i + step) for i in range(0, len(near), step)):
+        exact = "donot_use_mm_for_euclid_dist"
+        made[at] = torch.cdist(queries[at, None], bank[near[at]], compute_mode=exact)[:, 0]
+    return made
+
+
+def nearest(
+    queries: Tensor, bank: Tensor, k: int, less: Tensor | None = None, strip: int = STRIP
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """The k largest x·y − less(y) of every query x among the y of a bank, in strips: rows, values, places.
+
+    float32; values descend, equal ones by ascending place. `strip` entries are formed at once.
+    """
+    n = len(bank)
+    folds, width = _folds(n, k)
+    height = min(len(queries), max(LEAST_ROWS, min(strip // n, QUIET // (k + 1))))
+    buffer = torch.full((height, folds * width), -math.inf, device=bank.device)
+    for start in range(0, len(queries), height):
+        rows = slice(start, min(start + height, len(queries)))
+        s = buffer[: rows.stop - rows.start]
+        torch.mm(queries[rows], bank.T, out=s[:, :n])
+        if less is not None:
+            s[:, :n].sub_(less)
+        yield rows, *largest(s, k, folds)
+
+
+def _folds(n: int, k: int) -> tuple[int, int]:
+    """How a row is folded, in layers of which width, so that both selections of `largest` have about equal work."""
+    folds = max(1, round(math.sqrt(n / (3 * k))))
+    width = -(-n // folds)
+    return (folds, width) if folds > 1 and width > k else (1, n)
+
+
+def largest(s: Tensor, k: int, folds: int) -> tuple[Tensor, Tensor]:
+    """The k largest entries of every row and their places; equal ones by ascending place.
+
+    The row is folded into columns of `folds` entries. Its k + 1 largest entries lie in the k + 1 columns with the
+    largest maxima: an entry of any other column has k + 1 above it, one in each of these. So two selections among few
+    replace one among all, in less than half the time of `torch.topk` (n = 50,000, k = 200).
+    """
+    if folds == 1:
+        return _whole(s, k)
+    rows = len(s)
+    columns = s.view(rows, folds, -1)
+    chosen = _top(columns.amax(1), k + 1)[:, None].expand(rows, folds, k + 1)
+    among = columns.gather(2, chosen).flatten(1)
+    best = _top(among, k + 1)
+    layer = torch.div(best, k + 1, rounding_mode="floor")
+    places = columns.shape[2] * layer + chosen[:, 0].gather(1, best - (k + 1) * layer)
+    keys = _keys(among.gather(1, best), places).sort(dim=1, descending=True).values
+    places = _LOW - (keys & _LOW)
+    values = s.gather(1, places)
+    # Where the k-th and the next are equal, there may be more of them, at lower places: these rows are searched whole.
+    again = torch.nonzero(values[:, k - 1] == values[:, k])[:, 0]
+    values, places = values[:, :k], places[:, :k]
+    if len(again):
+        values[again], places[again] = _whole(s[again], k)
+    return values, places
+
+
+def _top(rows: Tensor, k: int) -> Tensor:
+    """Where the k largest entries of each row are, in no order; ties are broken anyhow.
+
+    On the CPU numpy's vectorised partition is several times faster than `torch.topk`.
+    """
+    if rows.device.type == "cpu":
+        place = rows.shape[1] - k
+        return torch.from_numpy(np.argpartition(rows.numpy(), place, axis=1)[:, place:])
+    return rows.topk(k, dim=1, sorted=False).indices
+
+
+def _whole(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    places = torch.arange(s.shape[1], device=s.device).expand_as(s)
+    found = []
+    for at in (slice(i, i + LEAST_ROWS) for i in range(0, len(s), LEAST_ROWS)):
+        found.append(_keys(s[at], places[at]).topk(k, dim=1).values)
+    places = _LOW - (torch.cat(found) & _LOW)
+    return s.gather(1, places), places
+
+
+def _keys(values: Tensor, places: Tensor) -> Tensor:
+    """One int64 for a float32 and its place, larger for larger values and, among equal ones, for lower places.
+
+    The bits of a float are ordered like integers, those of negative ones the other way round.
+    """
+    bits = (values + 0.0).view(torch.int32)  # −0 is 0
+    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32) | (_LOW - places)

@@ -1,0 +1,218 @@
+"""The linear probe as the papers train it: their optimiser, learning rate, schedule and batch, as data.
+
+`follow` trains on fixed features; `follow_augmented` sends freshly augmented pictures through the frozen encoder in
+every epoch, as the papers do. `linear` finds the same kind of classifier in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from isotherm.data.images import Images
+from isotherm.data.loaders.images import Loader
+from isotherm.encoders.contract import at_least, suggest
+from isotherm.encoders.features import features
+from isotherm.probes.extract import count_classes, features_of, home, label_column, parts
+from isotherm.probes.scores import Score, ranks, score
+from isotherm.views.recipes import Recipe
+
+Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]
+"""The batches of an epoch: features and labels."""
+START = 0.01
+"""Standard deviation of the first weights; the first biases are 0. MoCo's, which CACR C.2 follows."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a paper trains its linear classifier."""
+
+    name: str
+    about: str
+    optimiser: str
+    """"sgd" or "adam"."""
+    lr: float
+    decay: float
+    milestones: tuple[int, ...]
+    """The learning rate is multiplied by `decay` after so many epochs."""
+    epochs: int
+    batch: int
+    momentum: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    layer: str | None = None
+    """The layer whose features the paper probes, in a network that has it; None: the encoder's output."""
+
+    def make(self, module: nn.Module) -> torch.optim.Optimizer:
+        """The optimiser for this module's parameters."""
+        if self.optimiser == "sgd":
+            decay = self.weight_decay
+            return torch.optim.SGD(module.parameters(), self.lr, momentum=self.momentum, weight_decay=decay)
+        if self.optimiser == "adam":
+            settings = {"betas": self.betas, "eps": self.eps, "weight_decay": self.weight_decay}
+            return torch.optim.Adam(module.parameters(), self.lr, **settings)  # type: ignore[arg-type]
+        raise ValueError(f"no optimiser '{self.optimiser}'{suggest(self.optimiser, ('sgd', 'adam'))}")
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of this epoch, counted from 0."""
+        return self.lr * self.decay ** sum(epoch >= m for m in self.milestones)
+
+    def shortened(self, epochs: int) -> Protocol:
+        """The same in fewer epochs, or more, with the milestones moved in proportion: no longer the paper's."""
+        at_least(1, epochs=epochs)
+        moved = tuple(round(m * epochs / self.epochs) for m in self.milestones)
+        return replace(self, name=f"{self.name}, {epochs} epochs", epochs=epochs, milestones=moved)
+
+
+PROTOCOLS = {
+    p.name: p
+    for p in (
+        Protocol(
+            "wang-liu",
+            "Wang & Liu 2021 (arXiv:2012.09740), §5.1. Momentum and batch are not stated there: those of its "
+            "pretraining, 0.9 and 128",
+            "sgd",
+            lr=30.0,
+            decay=0.2,
+            milestones=(40, 60, 80),
+            epochs=100,
+            batch=128,
+            momentum=0.9,
+        ),
+        Protocol(
+            "cacr-small",
+            "CACR (arXiv:2105.03746), C.1: CIFAR and STL-10, features of fc7",
+            "adam",
+            lr=1e-3,
+            decay=0.2,
+            milestones=(60, 80),
+            epochs=100,
+            batch=128,
+            betas=(0.5, 0.999),
+            eps=1e-8,
+            layer="fc7",
+        ),
+        Protocol(
+            "cacr-large",
+            "CACR (arXiv:2105.03746), C.2: ImageNet",
+            "sgd",
+            lr=30.0,
+            decay=0.1,
+            milestones=(60, 80),
+            epochs=100,
+            batch=256,
+            momentum=0.9,
+        ),
+    )
+}
+"""By name. None of the papers states a weight decay but Wang & Liu, whose is 0; so are the others'."""
+
+
+def protocol(name: str | Protocol) -> Protocol:
+    """A protocol by its name; one that is none yet comes back as it is."""
+    if isinstance(name, Protocol):
+        return name
+    if name not in PROTOCOLS:
+        raise ValueError(f"no protocol '{name}'{suggest(name, list(PROTOCOLS))}")
+    return PROTOCOLS[name]
+
+
+def follow(
+    how: str | Protocol,
+    train: Tensor,
+    train_labels: Tensor,
+    test: Tensor,
+    test_labels: Tensor,
+    seed: int = 0,
+    classes: int | None = None,
+) -> Score:
+    """How often a linear classifier trained by a paper's protocol on these fixed features is right.
+
+    The features are taken as they are: a learning rate of 30 means what it did in the papers for features of about
+    unit length. `seed` draws the first weights and the order of the items.
+    """
+    how = protocol(how)
+    given = parts(train, train_labels, test, test_labels, classes)
+    draw = torch.Generator().manual_seed(seed)
+
+    def epoch(_: int) -> Iterator[tuple[Tensor, Tensor]]:
+        order = torch.randperm(len(given.train), generator=draw).to(given.train.device)
+        for places in order.split(how.batch):
+            yield given.train[places], given.train_labels[places]
+
+    made = _classifier(given.train, given.classes, seed)
+    _train(made, how, epoch)
+    with torch.no_grad():
+        rank = ranks(made(given.test), given.test_labels)
+    return score(how.name, rank, given.test_labels, given.classes, seed, {"epochs": how.epochs, "augmented": False})
+
+
+def follow_augmented(
+    how: str | Protocol,
+    encoder: nn.Module,
+    train: Images,
+    test: Images,
+    recipe: Recipe,
+    seed: int = 0,
+    size: int | None = None,
+    layer: str | None = None,
+) -> Score:
+    """How often a linear classifier trained by a paper's protocol on augmented pictures is right on plain ones.
+
+    Every epoch shows the frozen encoder another view of each picture, the first that `recipe` makes; the encoder runs
+    in eval mode without gradients and is left as it was found. `layer` is by default the protocol's where the encoder
+    has one of that name, else the encoder's output; the score says which. `size` is that of the test pictures
+    (`features_of`).
+    """
+    how = protocol(how)
+    labels = label_column(train.labels, len(train), f"{train.name}: labels")
+    test_labels = label_column(test.labels, len(test), f"{test.name}: labels")
+    classes = count_classes(labels, test_labels, len(train.classes) or None)
+    if layer is None and how.layer in dict(encoder.named_modules()):
+        layer = how.layer
+    device = home(encoder)
+    one_view = replace(recipe, views=recipe.views[:1])
+    loader = Loader(train, one_view, how.batch, seed=seed, drop_last=False, device=device)
+
+    def epoch(number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for batch in loader.epoch(number):
+            yield features(encoder, batch.views[0], layer).float(), batch.labels
+
+    asked = features_of(encoder, test, recipe, size, layer=layer).to(device)
+    made = _classifier(asked, classes, seed)
+    _train(made, how, epoch)
+    with torch.no_grad():
+        rank = ranks(made(asked), test_labels.to(device)).cpu()
+    settings = {"epochs": how.epochs, "augmented": True, "recipe": recipe.name, "layer": layer}
+    return score(how.name, rank, test_labels, classes, seed, settings)
+
+
+def _classifier(like: Tensor, classes: int, seed: int) -> nn.Linear:
+    made: nn.Linear = nn.utils.skip_init(nn.Linear, like.shape[1], classes, dtype=like.dtype)
+    with torch.no_grad():
+        nn.init.normal_(made.weight, std=START, generator=torch.Generator().manual_seed(seed))
+        nn.init.zeros_(made.bias)
+    made.to(like.device)
+    return made
+
+
+def _train(made: nn.Linear, how: Protocol, epoch: Batches) -> None:
+    optimiser = how.make(made)
+    with torch.enable_grad():
+        for number in range(how.epochs):
+            for group in optimiser.param_groups:
+                group["lr"] = how.rate(number)
+            for x, labels in epoch(number):
+                optimiser.zero_grad()
+                F.cross_entropy(made(x), labels).backward()
+                optimiser.step()
+    if not all(bool(torch.isfinite(p).all()) for p in made.parameters()):
+        raise ValueError(
+            f"{how.name} diverged: its learning rate of {how.lr:g} is for features of about unit length. "
+            "Scale them down, or use the exact linear probe."
+        )

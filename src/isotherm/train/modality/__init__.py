@@ -1,0 +1,1 @@
+"""What a run learns from, one file a modality."""

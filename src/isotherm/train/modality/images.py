@@ -1,0 +1,171 @@
+"""A run's pictures: the part it learns from, the part it is judged on, their views."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+import isotherm
+from isotherm import files, world
+from isotherm.data import imbalance, probing
+from isotherm.data.images import Images
+from isotherm.data.loaders.images import Loader
+from isotherm.data.sets import load
+from isotherm.encoders import Encoder, encoder
+from isotherm.methods import Network
+from isotherm.methods.build import named
+from isotherm.train import monitor
+from isotherm.train.config import Choice, Config, settings_of
+from isotherm.views import Recipe, recipe
+
+ENCODER = "encoder.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """What a run learns from and is judged on, and how it is shown."""
+
+    config: Config
+    images: Images
+    recipe: Recipe
+
+    criterion: ClassVar[str] = "knn"
+    """The measure of `look` that says which weights are best."""
+    hard_negatives: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, config: Config) -> Pictures:
+        images = pictures(config, config.split)
+        return cls(config, images, views(config, images))
+
+    @property
+    def ids(self) -> torch.Tensor:
+        return self.images.ids
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the results should know of the data."""
+        return self.images.notes
+
+    @property
+    def classes(self) -> int:
+        return len(self.images.classes)
+
+    @property
+    def views(self) -> int:
+        return len(self.recipe.views)
+
+    @property
+    def size(self) -> int:
+        """The edge of a view."""
+        return self.recipe.views[0].size or self.images.shape[1]
+
+    @cached_property
+    def test(self) -> Images | None:
+        """The part to judge on, if there is one."""
+        if self.config.test == self.config.split:
+            return None
+        try:
+            return pictures(self.config, self.config.test)
+        except (ValueError, FileNotFoundError) as error:
+            if self.config.test != "test" or not re.search(r"no split|no test|no folder", str(error)):
+                raise
+            return None
+
+    def encoder(self) -> Encoder:
+        """The network, with new weights."""
+        return encoder_of(self.config.encoder, self.images.shape[0] + self.images.bits, self.size)
+
+    def loader(self, network: Network, device: torch.device, prefetch: int) -> Loader:
+        return Loader(
+            self.images,
+            self.recipe,
+            self.config.batch,
+            self.config.seed,
+            device=device,
+            prefetch=prefetch,
+            rank=world.rank(),
+            world=world.size(),
+        )
+
+    def look(self, network: Network, at_most: int | None = None) -> dict[str, float]:
+        """Measures of a network (`watch.look`)."""
+        return monitor.look(network, self.images, self.test, self.recipe, at_most, self.config.seed)
+
+    def fingerprint(self) -> str:
+        """What tells one set of pictures from another: ids, labels, and up to 4 MB of their pixels."""
+        images = self.images
+        digest = hashlib.sha256(repr((tuple(images.pixels.shape), images.bits)).encode())
+        digest.update(images.ids.numpy().tobytes())
+        digest.update(images.labels.numpy().tobytes())
+        each = max(1, images.pixels[0].numel())
+        some = torch.linspace(0, len(images) - 1, min(len(images), max(1, (1 << 22) // each))).long()
+        digest.update(images.pixels[some].contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def export(self, out: Path, trained: nn.Module) -> None:
+        """The encoder's weights, and a card that says how to build it."""
+        card = {
+            "encoder": self.config.encoder,
+            "channels": self.images.shape[0] + self.images.bits,
+            "size": self.size,
+            "width": trained.width,
+            "normalise": {"mean": list(self.recipe.mean), "std": list(self.recipe.std)},
+            "data": self.config.data,
+            "method": self.config.method,
+            "loss": self.config.loss,
+            "key": self.config.key,
+            "isotherm": isotherm.__version__,
+        }
+        files.export(out / ENCODER, trained, card)
+
+
+def pictures(config: Config, split: str) -> Images:
+    """One part of the data, with what the configuration does to it.
+
+    Only the part learnt from is made smaller, and only it is limited to so many unique digits: others show all there
+    are (Chen & Li §3.2).
+    """
+    images = load(config.data, split, **config.data_options)
+    if config.digits:
+        drawn = load("digits", "train" if split == config.split else "test")
+        unique = config.digits if split == config.split else len(drawn)
+        images = probing.digits_on_images(images, drawn, unique, config.seed)
+    if config.randbit:
+        images = probing.randbit(images, config.randbit)
+    if split != config.split:
+        return images
+    if config.imbalance == "long-tail":
+        images = imbalance.long_tail(images, config.ratio, config.seed)
+    elif config.imbalance == "linear":
+        images = imbalance.linear(images, config.seed)
+    elif config.imbalance == "exponential":
+        images = imbalance.exponential(images, config.seed)
+    if config.images is not None and config.images != len(images):
+        images = imbalance.fraction(images, config.images, config.seed)
+    return images
+
+
+def views(config: Config, images: Images) -> Recipe:
+    channels, height, _ = images.shape
+    fitting = "digits" if channels != 3 else "simclr-cifar" if height <= 64 else "simclr"
+    name = config.recipe or fitting
+    count = config.views or named(config.method["name"]).views
+    made = recipe(name, count, config.size, config.normalise)
+    if made.mean and len(made.mean) != channels:
+        raise ValueError(
+            f"normalise: {config.normalise} is for {len(made.mean)} channels; {images.name} has {channels}."
+        )
+    return made
+
+
+def encoder_of(choice: Choice, channels: int, size: int) -> Encoder:
+    settings: dict[str, Any] = {k: v for k, v in settings_of(choice).items() if v is not None}
+    return encoder(choice["name"], channels, size, **settings.pop("settings", {}), **settings)
