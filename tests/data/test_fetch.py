@@ -17,7 +17,7 @@ from isotherm.cli import main
 from isotherm.data.fetch import WAYS, Address, Debian, Npm, get
 from isotherm.data.sets import SETS, load
 from isotherm.data.sources.idx import FILES
-from test_sources import idx, noise
+from written import idx, noise
 
 
 def sha256(content):
