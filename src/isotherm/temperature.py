@@ -9,7 +9,6 @@ dE/ds = 1/τ; `detach=False` gives the full (τ − s τ')/τ² of their eq. 6�
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,24 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from isotherm import engine
+from isotherm.checks import positive
 from isotherm.engine.elementwise import Pull
 from isotherm.types import TemperatureLike
-
-
-def number(name: str, value: float) -> float:
-    """A finite number, or a sentence saying what came instead."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value}.")
-    return float(value)
-
-
-def positive(name: str, value: float) -> float:
-    """A number above zero."""
-    if (isinstance(value, numbers.Real) and math.isinf(value)) or number(name, value) <= 0:
-        raise ValueError(f"{name} must be a positive number, got {value}.")
-    return float(value)
 
 
 def _range(tau_min: float, tau_max: float) -> None:

@@ -41,7 +41,7 @@ def test_one_loss_is_shown_with_its_equation(capsys):
     ("arguments", "line"),
     [
         (["losses", "CACRLos"], "isotherm: no loss 'CACRLos'; did you mean 'CACRLoss'?"),
-        (["losses", "zzz"], "isotherm: no loss 'zzz'; `isotherm losses` lists them."),
+        (["losses", "zzz"], "isotherm: no loss 'zzz'; see: isotherm losses."),
         (["loses"], "isotherm: no 'loses' here; did you mean 'losses'?"),
         (["bench", "loss"], "isotherm bench: no 'loss' here; did you mean 'losses'?"),
         (["bench"], "isotherm bench: the following arguments are required: WHAT"),

@@ -467,7 +467,7 @@ def test_a_corpus_is_loaded_by_path_with_the_readers_options(tmp_path):
     assert load_sentences(f"text:{path}", columns=["sent0", "sent1"]).columns == ("anchor", "positive")
     with pytest.raises(TypeError, match="has no option 'colums'; did you mean 'columns'"):
         load_sentences(f"text:{path}", colums=["sent0"])
-    with pytest.raises(TypeError, match="has no option 'size'; there is: columns, duplicates, longest"):
+    with pytest.raises(TypeError, match="has no option 'size'; it has: columns, duplicates, longest"):
         load_sentences(f"text:{path}", size=32)
     with pytest.raises(ValueError, match="no corpus 'sentence'; did you mean 'sentences'"):
         load_sentences("sentence")

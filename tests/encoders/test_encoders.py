@@ -622,7 +622,7 @@ def test_library_networks_come_without_classifier_and_without_download(monkeypat
         (lambda: encoder("convnet", channels=0), ValueError, "channels must be 1 or more, got 0"),
         (lambda: encoder("convnet", size=8.0), TypeError, "size must be a whole number, got 8.0"),
         (lambda: encoder("convnet", withs=(8,)), TypeError, "convnet has no setting 'withs'; did you mean 'widths'"),
-        (lambda: encoder("resnet18", depth=50), TypeError, "no setting 'depth'; there is: small, zero_init"),
+        (lambda: encoder("resnet18", depth=50), TypeError, "no setting 'depth'; it has: small, zero_init"),
         (lambda: encoder(nn.Flatten(), small=True), TypeError, "built already: it takes no setting 'small'"),
         (lambda: encoder(nn.Conv2d(3, 4, 3)), ValueError, r"gives \(2, 4, 30, 30\) for 2 pictures.*Add a pool"),
         (lambda: encoder(nn.Linear(5, 4)), ValueError, r"Linear does not take pictures \(2, 3, 32, 32\)"),

@@ -17,7 +17,7 @@ import torch
 import torch.multiprocessing as mp
 import yaml
 
-from isotherm import files, nn, world
+from isotherm import nn, world
 from isotherm.cli import main
 from isotherm.data.imbalance import fraction
 from isotherm.methods import METHODS
@@ -31,6 +31,7 @@ from isotherm.train.monitor import look
 from isotherm.train.optimizers import LARS, optimiser
 from isotherm.train.presets import PRESETS
 from isotherm.train.schedule import rate, scaled_rate
+from isotherm.train.state import load_checkpoint
 
 SMALL = {"images": 512, "batch": 128, "epochs": 2, "watch": 0, "encoder.widths": [8, 16]}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -653,10 +654,10 @@ def test_a_damaged_checkpoint_is_told_apart(tmp_path):
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="no checkpoint that loads"):
-        files.load(path)
+        load_checkpoint(path)
     torch.save({"format": 99}, path)
     with pytest.raises(ValueError, match="this version"):
-        files.load(path)
+        load_checkpoint(path)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("tensorboard") is not None, reason="tensorboard is installed")

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotherm import files
 from isotherm.bench.measure import Bar
 from isotherm.bench.rivals import torchvision_that_imports
 from isotherm.data.images import Images
@@ -29,6 +28,7 @@ from isotherm.methods import Network
 from isotherm.train import runs
 from isotherm.train.config import Place, configure
 from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+from isotherm.train.state import save_checkpoint
 
 PICTURES = 5000
 BATCH = 256
@@ -85,7 +85,7 @@ def _ours(folder: Path, number: int) -> tuple[float, float]:
     lines = [json.loads(line) for line in (folder / str(number) / runs.METRICS).read_text().splitlines()]
     first, second = (line["seconds"] for line in lines if "epoch" in line)
     began = time.perf_counter()
-    files.save(folder / str(number) / runs.CHECKPOINT, made.state.saved({}, 0))
+    save_checkpoint(folder / str(number) / runs.CHECKPOINT, made.state.saved({}, 0))
     return len(made.loader) * BATCH / (second - first), time.perf_counter() - began
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor
 from isotherm import nn
 from isotherm.bench import rivals
 from isotherm.bench.measure import Bar, best_times, machine, peak_extra_memory
+from isotherm.files import write_json
 from isotherm.losses import catalogue
 
 PAIRS = (128, 1024, 4096, 8192)
@@ -135,4 +135,4 @@ def save(path: Path, rows: Sequence[Row], judged: Sequence[Bar]) -> None:
     """Everything measured, with the machine it was measured on."""
     result = {"machine": machine(), "rows": [asdict(r) for r in rows], "bars": [asdict(b) for b in judged]}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_json(path, result)

@@ -6,7 +6,6 @@ Exit code 0 on success, 2 with one clear line for a user's mistake, 1 for our fa
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from isotherm import __version__
+from isotherm.checks import did_you_mean
 from isotherm.cli import bench, data, evaluate, losses, study, terminal, train
 
 
@@ -22,9 +22,7 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.match(r"argument .*: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if wrong:
             choices = [c.strip(" '") for c in wrong[2].split(",")]
-            close = difflib.get_close_matches(wrong[1], choices, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(choices)}."
-            message = f"no '{wrong[1]}' here; {hint}"
+            message = f"no '{wrong[1]}' here{did_you_mean(wrong[1], choices)}"
         self.exit(2, f"{self.prog}: {message}\n")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 
+from isotherm.checks import did_you_mean
 from isotherm.cli import terminal
 
 
@@ -17,9 +17,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.name:
         entry = entries.get(arguments.name)
         if entry is None:
-            close = difflib.get_close_matches(arguments.name, list(entries), n=1, cutoff=0.4)
-            hint = f"did you mean '{close[0]}'?" if close else "`isotherm losses` lists them."
-            raise terminal.UsersMistake(f"no loss '{arguments.name}'; {hint}")
+            raise terminal.UsersMistake(
+                f"no loss '{arguments.name}'{did_you_mean(arguments.name, entries, ['isotherm losses'], lead='see')}"
+            )
         console.print(f"isotherm.nn.{entry.call}\n", style="bold", highlight=False, markup=False)
         console.print(inspect.getdoc(entry.loss), highlight=False, markup=False, soft_wrap=True)
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import errno
 import hashlib
-import inspect
 import mmap
 import os
 import tempfile
@@ -20,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isotherm.checks import at_least, did_you_mean, known_settings, parameters
 from isotherm.data import roots
 from isotherm.data.corpora import READERS, form, must_be_text, opened, whole_characters
 from isotherm.data.sources.reading import count
-from isotherm.encoders.contract import at_least, suggest
 
 if TYPE_CHECKING:
     from isotherm.data.fetch import Note
@@ -124,11 +123,8 @@ def is_text(data: str) -> bool:
 def load_sentences(name: str, root: Path | str | None = None, note: Note | None = None, **options: Any) -> Sentences:
     """A corpus by its name or as `text:PATH`; options go to `read`. `root` is the data root (`where.root`)."""
     if not is_text(name):
-        raise ValueError(f"no corpus '{name}'{suggest(name, ['text:PATH', *NAMED])}")
-    known = [p for p in inspect.signature(read).parameters if p not in ("path", "note")]
-    for option in options:
-        if option not in known:
-            raise TypeError(f"{name} has no option '{option}'{suggest(option, known)}")
+        raise ValueError(f"no corpus '{name}'{did_you_mean(name, ['text:PATH', *NAMED])}")
+    known_settings(name, options, parameters(read, ("path", "note")), "option")
     if name in NAMED:
         path = roots.root(root) / NAMED[name]
         if not path.is_file():

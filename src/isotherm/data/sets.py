@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from isotherm.checks import did_you_mean, known_settings, parameters
 from isotherm.data import roots
 from isotherm.data.images import Images
 from isotherm.data.sources import cifar, idx
@@ -228,9 +227,7 @@ def named(name: str) -> Set:
     """The set of this name."""
     if name not in SETS:
         known = [*SETS, *(f"{f}:PATH" for f in FORMATS)]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(known)}."
-        raise ValueError(f"no set '{name}'; {hint}")
+        raise ValueError(f"no set '{name}'{did_you_mean(name, known)}")
     return SETS[name]
 
 
@@ -268,10 +265,5 @@ def load(name: str, split: str = "train", root: Path | str | None = None, **opti
 def _reader(source: str, name: str, options: Mapping[str, Any]) -> Callable[..., Images]:
     # Each source imports what its format needs, and only when it is asked for.
     read: Callable[..., Images] = importlib.import_module(f"isotherm.data.sources.{source}").read
-    known = [p for p in inspect.signature(read).parameters if p not in ("path", "folder", "split", "name")]
-    for option in options:
-        if option not in known:
-            close = difflib.get_close_matches(option, known, n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else f"; it has: {', '.join(known) or 'none'}."
-            raise TypeError(f"{name} has no option '{option}'{hint}")
+    known_settings(name, options, parameters(read, ("path", "folder", "split", "name")), "option")
     return read

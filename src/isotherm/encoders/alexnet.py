@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from isotherm.encoders.contract import Encoder, at_least
+from isotherm.checks import at_least
+from isotherm.encoders.contract import Encoder
 
 SMALLEST = 15
 """Below this edge the three pools leave nothing."""

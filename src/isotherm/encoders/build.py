@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from isotherm.checks import at_least, did_you_mean, known_settings, parameters
 from isotherm.encoders.alexnet import SmallAlexNet
-from isotherm.encoders.contract import Encoder, at_least, suggest
+from isotherm.encoders.contract import Encoder
 from isotherm.encoders.convnet import ConvNet
 from isotherm.encoders.features import evaluating
 from isotherm.encoders.resnet import ResNet
@@ -51,23 +51,20 @@ def encoder(name: str | nn.Module, channels: int = 3, size: int = 32, **settings
     library, colon, model = name.partition(":")
     if colon:
         if library not in LIBRARIES:
-            raise ValueError(f"no library '{library}' of encoders{suggest(library, LIBRARIES)}")
+            raise ValueError(f"no library '{library}' of encoders{did_you_mean(library, LIBRARIES)}")
         make = from_timm if library == "timm" else from_torchvision
         return adopt(make(model, channels, settings), channels, size)
     if name not in NETWORKS:
-        raise ValueError(f"no encoder '{name}'{suggest(name, [*NETWORKS, *(f'{lib}:NAME' for lib in LIBRARIES)])}")
+        raise ValueError(f"no encoder '{name}'{did_you_mean(name, [*NETWORKS, *(f'{lib}:NAME' for lib in LIBRARIES)])}")
     return ours(name, channels, size, settings)
 
 
 def ours(name: str, channels: int, size: int, settings: dict[str, Any]) -> Encoder:
     network, fixed = NETWORKS[name]
-    parameters = inspect.signature(network.__init__).parameters
-    known = [p for p in parameters if p not in ("self", "channels", "size", *fixed)]
-    for setting in settings:
-        if setting not in known:
-            raise TypeError(f"{name} has no setting '{setting}'{suggest(setting, known)}")
+    wanted = parameters(network)
+    known_settings(name, settings, [p for p in wanted if p not in ("channels", "size", *fixed)])
     by_size: dict[str, Any] = {}
-    if "size" in parameters:
+    if "size" in wanted:
         by_size["size"] = size
     if network is ResNet:
         by_size["small"] = size <= 32
@@ -81,7 +78,7 @@ def from_timm(model: str, channels: int, settings: dict[str, Any]) -> nn.Module:
     known = timm.list_models()
     # A name may carry a tag of its weights: resnet50.a1_in1k.
     if model.partition(".")[0] not in known:
-        raise ValueError(f"timm has no model '{model}'{suggest(model, known, listed=())}")
+        raise ValueError(f"timm has no model '{model}'{did_you_mean(model, known, listed=())}")
     made: nn.Module = timm.create_model(model, **{"num_classes": 0, "in_chans": channels, **settings})
     return made
 
@@ -90,7 +87,7 @@ def from_torchvision(model: str, channels: int, settings: dict[str, Any]) -> nn.
     torchvision = installed("torchvision", model)
     known = torchvision.models.list_models(module=torchvision.models)
     if model not in known:
-        raise ValueError(f"torchvision has no model '{model}'{suggest(model, known, listed=())}")
+        raise ValueError(f"torchvision has no model '{model}'{did_you_mean(model, known, listed=())}")
     if channels != 3:
         raise ValueError(
             f"torchvision's networks take 3 channels, got {channels}. Use timm:{model} or one of ours: "

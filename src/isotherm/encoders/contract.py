@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
-from collections.abc import Sequence
 from typing import Any, Self
 
 from torch import Tensor, nn
+
+from isotherm.checks import known_settings, parameters
 
 
 class Encoder(nn.Module):
@@ -20,10 +19,7 @@ class Encoder(nn.Module):
     """The edge its pictures must have; None: any."""
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
-        known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-        for name in settings:
-            if name not in known:
-                raise TypeError(f"{cls.__name__} has no setting '{name}'{suggest(name, known)}")
+        known_settings(cls.__name__, settings, parameters(cls))
         return super().__new__(cls)
 
     def check(self, x: Tensor) -> None:
@@ -45,21 +41,3 @@ class Encoder(nn.Module):
         if wrong is not None:
             wanted = f"(N, {self.channels}, {self.size or 'H'}, {self.size or 'W'})"
             raise ValueError(f"{name} was built for pictures {wanted}, got {tuple(x.shape)}. {wrong}.")
-
-
-def at_least(least: int, **counts: int) -> None:
-    """Refuse counts that are not whole numbers of this much or more."""
-    for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be a whole number, got {value!r}.")
-        if value < least:
-            raise ValueError(f"{name} must be {least} or more, got {value}.")
-
-
-def suggest(name: str, known: Sequence[str], listed: Sequence[str] | None = None) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, else all of them, or those to be `listed`."""
-    close = difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
-    listed = known if listed is None else listed
-    return f"; there is: {', '.join(listed)}." if listed else "."

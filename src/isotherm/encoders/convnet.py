@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from isotherm.encoders.contract import Encoder, at_least
+from isotherm.checks import at_least
+from isotherm.encoders.contract import Encoder
 
 
 class ConvNet(Encoder):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotherm.encoders.contract import suggest
+from isotherm.checks import did_you_mean
 
 
 def features(module: nn.Module, x: Tensor, layer: str | None = None, pool: bool = False) -> Tensor:
@@ -57,7 +57,7 @@ def find_layer(module: nn.Module, name: str) -> nn.Module:
     layers: dict[str, nn.Module] = {path: part for path, part in module.named_modules() if path}
     if name not in layers:
         top = [path for path, _ in module.named_children()]
-        raise ValueError(f"{type(module).__name__} has no layer '{name}'{suggest(name, list(layers), listed=top)}")
+        raise ValueError(f"{type(module).__name__} has no layer '{name}'{did_you_mean(name, layers, listed=top)}")
     return layers[name]
 
 

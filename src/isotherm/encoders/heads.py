@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
 
-from isotherm.encoders.contract import at_least, suggest
+from isotherm.checks import at_least, did_you_mean, known_settings, parameters
 
 
 class Head(nn.Sequential):
@@ -109,10 +108,7 @@ HEADS = {
 def head(name: str, features: int, **settings: Any) -> Head | Tanh:
     """A paper's head by name, for this many features; any setting of its class can be changed."""
     if name not in HEADS:
-        raise ValueError(f"no head '{name}'{suggest(name, list(HEADS))}")
+        raise ValueError(f"no head '{name}'{did_you_mean(name, HEADS)}")
     kind = HEADS[name].kind
-    known = [s for s in inspect.signature(kind.__init__).parameters if s not in ("self", "features")]
-    for setting in settings:
-        if setting not in known:
-            raise TypeError(f"head '{name}' has no setting '{setting}'{suggest(setting, known)}")
+    known_settings(f"head '{name}'", settings, parameters(kind, ("features",)))
     return kind(features, **{**HEADS[name].settings, **settings})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import relu_
 
-from isotherm.encoders.contract import Encoder, at_least
+from isotherm.checks import at_least
+from isotherm.encoders.contract import Encoder
 
 DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 """Blocks in each of the four stages; 18 and 34 have basic blocks, 50 has bottlenecks."""

@@ -26,7 +26,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from isotherm.encoders.contract import at_least, suggest
+from isotherm.checks import at_least, did_you_mean
 from isotherm.encoders.features import evaluating
 
 Pooling = Literal["cls", "mean", "first-last-avg"]
@@ -64,7 +64,7 @@ class TextEncoder(nn.Module):
     def __init__(self, model: nn.Module, tokeniser: Any, pooling: Pooling = "mean", length: int = 64) -> None:
         super().__init__()
         if pooling not in get_args(Pooling):
-            raise ValueError(f"no pooling '{pooling}'{suggest(str(pooling), get_args(Pooling))}")
+            raise ValueError(f"no pooling '{pooling}'{did_you_mean(str(pooling), get_args(Pooling))}")
         at_least(3, length=length)
         config: Any = model.config
         if getattr(config, "is_encoder_decoder", False):

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from isotherm.encoders.contract import Encoder, at_least, suggest
+from isotherm.checks import at_least, one_of
+from isotherm.encoders.contract import Encoder
 
 Likelihood = Literal["bernoulli", "gaussian"]
 
@@ -57,11 +58,7 @@ class VAE(Encoder):
         at_least(1, channels=channels, size=size, width=width, planes=planes, hidden=hidden)
         if size % 4:
             raise ValueError(f"VAE halves its pictures twice: their size must be divisible by 4, got {size}.")
-        if likelihood not in get_args(Likelihood):
-            known = list(get_args(Likelihood))
-            raise ValueError(
-                f"likelihood must be one of {', '.join(known)}; got {likelihood!r}{suggest(likelihood, known)}"
-            )
+        one_of("likelihood", likelihood, get_args(Likelihood))
         self.channels, self.size, self.width, self.likelihood = channels, size, width, likelihood
         inner, edge = 2 * planes, size // 4
         self.encoder = nn.Sequential(

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
-from isotherm.encoders.contract import Encoder, at_least
+from isotherm.checks import at_least
+from isotherm.encoders.contract import Encoder
 
 
 class ViT(Encoder):

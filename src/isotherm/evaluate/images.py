@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ import torch
 from torch import Tensor
 
 from isotherm import probes as evaluate
-from isotherm.encoders.contract import suggest
+from isotherm.checks import did_you_mean
+from isotherm.files import write_json
 from isotherm.inspect.health import Health, examine
 from isotherm.inspect.page import page_of
 from isotherm.inspect.reading import Embedding
@@ -61,7 +61,7 @@ def assess(
         raise ValueError(f"no probe is named; there is: {', '.join(PROBES)}.")
     for name in probes:
         if name not in PROBES:
-            raise ValueError(f"no probe '{name}'{suggest(name, PROBES)}")
+            raise ValueError(f"no probe '{name}'{did_you_mean(name, PROBES)}")
     note("opening the run", "")
     run = open_run(out)
     if run.test is None:
@@ -82,7 +82,7 @@ def assess(
     health = _examined(run, html, seed, command)
     found = Assessment(out, scores, health)
     if to_json is not None:
-        to_json.write_text(json.dumps(found.as_dict(), indent=1) + "\n")
+        write_json(to_json, found.as_dict())
     return found
 
 

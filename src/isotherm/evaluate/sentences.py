@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from isotherm.checks import did_you_mean
 from isotherm.data import senteval
 from isotherm.data.sentences import is_text
 from isotherm.encoders import text
-from isotherm.encoders.contract import suggest
+from isotherm.files import write_json
 from isotherm.inspect.health import Health, examine
 from isotherm.inspect.page import page_of
 from isotherm.inspect.reading import Embedding
@@ -92,7 +92,7 @@ def assess(
         raise ValueError(f"no probe is named; there is: {', '.join(PROBES)}.")
     for name in probes:
         if name not in PROBES:
-            raise ValueError(f"no probe '{name}' for sentences{suggest(name, PROBES)}")
+            raise ValueError(f"no probe '{name}' for sentences{did_you_mean(name, PROBES)}")
     place = senteval.folder(folder)
     for path in (html, to_json):
         if path is not None and not path.parent.is_dir():
@@ -116,7 +116,7 @@ def assess(
     health = _examined(Path(source).name, encode(shown[:SHOWN]), html, seed, command)
     found = TextAssessment(source, similar, learnt, geometry, health, notes)
     if to_json is not None:
-        to_json.write_text(json.dumps(found.as_dict(), indent=1) + "\n")
+        write_json(to_json, found.as_dict())
     return found
 
 

@@ -7,15 +7,15 @@ loops over runs, no files: `runner` and `telling` do that.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import itertools
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from isotherm.checks import did_you_mean
 from isotherm.data import sets
 from isotherm.data.sentences import is_text
 from isotherm.experiments.measuring import GROUPS, USUAL, described
@@ -203,7 +203,7 @@ def _module(name: str) -> ModuleType:
 def load(name: str) -> Study:
     """A study by its name, checked: its claims and figures may only speak of what is measured."""
     if name not in names():
-        raise ValueError(f"no study '{name}'; {_hint(name, names())}")
+        raise ValueError(f"no study '{name}'{did_you_mean(name, names())}")
     return made(name, _module(name.replace("-", "_")))
 
 
@@ -222,18 +222,13 @@ def made(name: str, module: Any) -> Study:
     )
     for group in study.measure:
         if group not in GROUPS:
-            raise ValueError(f"study {name} wants to measure '{group}'; {_hint(group, GROUPS)}")
+            raise ValueError(f"study {name} wants to measure '{group}'{did_you_mean(group, GROUPS)}")
     taken = described(study.measure)
     needs = [(c.claim, c.measures) for c in study.claims] + [(f.name, f.measures) for f in study.figures]
     needs += [(f"compared with {c.against}", (c.measure,)) for c in study.compare]
     for title, measures in needs:
         for measure in measures:
             if measure not in taken:
-                hint = _hint(measure, taken)
-                raise ValueError(f"study {name}: '{title}' names the measure '{measure}', which nobody takes; {hint}")
+                hint = did_you_mean(measure, taken)
+                raise ValueError(f"study {name}: '{title}' names the measure '{measure}', which nobody takes{hint}")
     return study
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.4)
-    return f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(known)}."

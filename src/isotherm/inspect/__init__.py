@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json as _json
 from pathlib import Path
 
+from isotherm.files import write_json
 from isotherm.inspect import comparing
 from isotherm.inspect.comparing import Comparison, compare
 from isotherm.inspect.findings import Measure, describe
@@ -90,4 +90,4 @@ def _writable(out: Path | None) -> None:
 
 def _save(path: Path, found: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(path, found)

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from isotherm import nn as losses
+from isotherm.checks import one_of
 from isotherm.losses.columns import Pairing, contrast
-from isotherm.losses.loss import Loss, one_of
+from isotherm.losses.loss import Loss
 
 __all__ = ["ContrastiveModel", "SentenceTransformerLoss"]
 

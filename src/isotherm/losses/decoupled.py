@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from isotherm import world
+from isotherm.checks import number, positive
 from isotherm.engine import LogSumExp, reduce
 from isotherm.losses.loss import Loss
 from isotherm.losses.softmax import surprise
-from isotherm.temperature import number, positive, scaled
+from isotherm.temperature import scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["DCLLoss", "DCLWLoss", "DecoupledNTXentLoss", "HardNegativeLoss"]

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from isotherm import world
+from isotherm.checks import number, one_of, positive
 from isotherm.engine import Linear, LogSumExp, reduce
-from isotherm.losses.loss import Loss, no_value_per_query, one_of
+from isotherm.losses.loss import Loss, no_value_per_query
 from isotherm.pairing import as_views, in_batch, query_view, unit_views
-from isotherm.temperature import number, positive, scaled
+from isotherm.temperature import scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["AlignUniformLoss", "GeneralizedContrastiveLoss"]

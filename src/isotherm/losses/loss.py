@@ -5,20 +5,18 @@ No mathematics here. A family's file subclasses `Loss` and writes `per_query`.
 
 from __future__ import annotations
 
-import difflib
 import functools
-import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, ParamSpec, TypeVar, get_args
+from typing import Any, ClassVar, ParamSpec, get_args
 
 import torch
 from torch import Tensor, nn
 
 from isotherm import world
+from isotherm.checks import known_settings, one_of, parameters
 from isotherm.pairing import in_batch, queued
 from isotherm.types import Pairs, Reduction
 
-Choice = TypeVar("Choice", bound=str)
 Given = ParamSpec("Given")
 
 
@@ -53,12 +51,7 @@ class Loss(nn.Module):
         return "takes its positives and negatives from labels" if self.takes_labels else ""
 
     def __new__(cls, *args: Any, **settings: Any) -> Loss:
-        known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-        for name in settings:
-            if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(known)}."
-                raise TypeError(f"{cls.__name__} has no setting '{name}'; {hint}")
+        known_settings(cls.__name__, settings, parameters(cls))
         return super().__new__(cls)
 
     def __init__(self, reduction: Reduction = "mean") -> None:
@@ -99,8 +92,7 @@ class Loss(nn.Module):
         super().__setattr__(name, value)
 
     def extra_repr(self) -> str:
-        names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
-        return ", ".join(f"{n}={getattr(self, n)!r}" for n in names if n not in self._modules)
+        return ", ".join(f"{n}={getattr(self, n)!r}" for n in parameters(type(self)) if n not in self._modules)
 
 
 def full_precision(views: Sequence[Tensor]) -> torch.autocast:
@@ -118,15 +110,6 @@ def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Te
         for view, part in zip(pairs.query_views, value.chunk(len(pairs.query_views)), strict=True):
             total.setdefault(view, []).append(part)
     return torch.cat([torch.stack(total[view]).mean(0) for view in sorted(total)])
-
-
-def one_of(name: str, value: Choice, allowed: Sequence[Choice]) -> Choice:
-    """`value`, if it is one of the allowed words."""
-    if value not in allowed:
-        close = difflib.get_close_matches(str(value), allowed, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else "."
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}{hint}")
-    return value
 
 
 def no_value_per_query(loss: Loss, reduction: Reduction, why: str) -> None:

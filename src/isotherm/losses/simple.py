@@ -8,10 +8,11 @@ import numbers
 import torch
 from torch import Tensor
 
+from isotherm.checks import number
 from isotherm.engine import Expectation, Linear, Total, reduce
 from isotherm.losses.loss import Loss
 from isotherm.losses.softmax import contrastive
-from isotherm.temperature import number, scaled
+from isotherm.temperature import scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["HardContrastiveLoss", "HardSimpleLoss", "SimpleContrastiveLoss", "TripletLimitLoss"]

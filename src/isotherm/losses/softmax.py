@@ -10,10 +10,11 @@ from torch import Tensor
 
 from isotherm import temperature as temperatures
 from isotherm import world
+from isotherm.checks import number, one_of, positive
 from isotherm.engine import LogSumExp, Total, reduce
-from isotherm.losses.loss import Loss, full_precision, one_of, uncompiled
+from isotherm.losses.loss import Loss, full_precision, uncompiled
 from isotherm.pairing import cross_view, labelled
-from isotherm.temperature import number, positive, scaled
+from isotherm.temperature import scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["CMCLoss", "DySTreSSLoss", "InfoNCELoss", "MACLLoss", "NTXentLoss", "SupConLoss"]

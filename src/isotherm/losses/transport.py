@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from isotherm import world
+from isotherm.checks import number, one_of
 from isotherm.engine import Expectation, Gaussian, Linear, Total, reduce
-from isotherm.losses.loss import Loss, no_value_per_query, one_of
+from isotherm.losses.loss import Loss, no_value_per_query
 from isotherm.pairing import query_view
-from isotherm.temperature import number
 from isotherm.types import Pairs, Reduction
 
 __all__ = ["CACRLoss", "UAURLoss"]

@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isotherm.checks import number, positive
 from isotherm.engine import Expectation, Linear, LogSumExp, Periodic, reduce
 from isotherm.engine.tiles import ROWS
 from isotherm.pairing import unit, unit_views
-from isotherm.temperature import number, positive, scaled
+from isotherm.temperature import scaled
 from isotherm.types import Pairs, TemperatureLike
 
 BINS = 256

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from isotherm.encoders.contract import suggest
+from isotherm.checks import did_you_mean, known_settings
 from isotherm.losses.loss import Loss
 from isotherm.methods.bank import MemoryBank
 from isotherm.methods.in_batch import InBatch
@@ -70,7 +70,7 @@ METHODS = {
 
 def named(name: str) -> Named:
     if name not in METHODS:
-        raise ValueError(f"no method '{name}'{suggest(name, list(METHODS))}")
+        raise ValueError(f"no method '{name}'{did_you_mean(name, METHODS)}")
     return METHODS[name]
 
 
@@ -93,9 +93,7 @@ def method(
     last view holds those and no positives.
     """
     found = named(name)
-    for setting in settings:
-        if setting not in found.settings:
-            raise TypeError(f"method '{name}' has no setting '{setting}'{suggest(setting, list(found.settings))}")
+    known_settings(f"method '{name}'", settings, list(found.settings))
     given: dict[str, Any] = {
         "loss": loss,
         "predictor": predictor,

@@ -7,8 +7,9 @@ from typing import get_args
 
 from torch import Tensor
 
+from isotherm.checks import one_of
 from isotherm.losses.columns import Pairing, contrast
-from isotherm.losses.loss import Loss, one_of
+from isotherm.losses.loss import Loss
 from isotherm.methods.in_batch import InBatch
 from isotherm.methods.method import Network
 from isotherm.types import Batch

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from isotherm.checks import at_least
 from isotherm.data.images import Images
 from isotherm.data.probing import append_bits
-from isotherm.encoders.contract import at_least
 from isotherm.encoders.features import features
 from isotherm.views.recipes import Recipe
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from isotherm.checks import at_least
 from isotherm.data.images import Images
-from isotherm.encoders.contract import at_least
 from isotherm.probes.extract import label_column, parts
 from isotherm.probes.finetune import EPOCHS, ClassWeights, finetune
 from isotherm.probes.linear import linear

@@ -11,13 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from isotherm.checks import at_least, positive
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
-from isotherm.encoders.contract import at_least
 from isotherm.encoders.features import evaluating
 from isotherm.probes.extract import count_classes, features_of, home, label_column
 from isotherm.probes.scores import Score, ranks, score
-from isotherm.temperature import positive
 from isotherm.views.recipes import Recipe
 
 EPOCHS, BATCH, MILESTONES, DECAY = 50, 128, (30, 40), 0.1

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotherm.encoders.contract import at_least, suggest
+from isotherm.checks import at_least, did_you_mean, positive
 from isotherm.pairing import unit
 from isotherm.probes.extract import Parts, parts
 from isotherm.probes.scores import Score, ranks, score
-from isotherm.temperature import positive
 
 Weights = Literal["cosine", "l2", "uniform"]
 STRIP = 1 << 24
@@ -57,7 +56,7 @@ def knn(
     given = parts(train, train_labels, test, test_labels, classes)
     wanted = _ks(ks, len(given.train))
     if weights not in get_args(Weights):
-        raise ValueError(f"no weights '{weights}'{suggest(str(weights), get_args(Weights))}")
+        raise ValueError(f"no weights '{weights}'{did_you_mean(str(weights), get_args(Weights))}")
     temperature = positive("temperature", temperature)
     found = torch.empty(len(wanted), len(given.test), dtype=torch.int64, device=given.test.device)
     for rows, near, weight in _voters(given, wanted[-1], weights, temperature):

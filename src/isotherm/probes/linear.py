@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotherm.checks import positive
 from isotherm.probes.extract import count_classes, feature_matrix, label_column, parts
 from isotherm.probes.scores import Score, ranks, score
-from isotherm.temperature import positive
 
 GRID = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 """Regularisations to choose from, strong to weak: each starts from the optimum of the one before."""

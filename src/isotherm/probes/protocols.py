@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from isotherm.checks import at_least, did_you_mean
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
-from isotherm.encoders.contract import at_least, suggest
 from isotherm.encoders.features import features
 from isotherm.probes.extract import count_classes, features_of, home, label_column, parts
 from isotherm.probes.scores import Score, ranks, score
@@ -56,7 +56,7 @@ class Protocol:
         if self.optimiser == "adam":
             settings = {"betas": self.betas, "eps": self.eps, "weight_decay": self.weight_decay}
             return torch.optim.Adam(module.parameters(), self.lr, **settings)  # type: ignore[arg-type]
-        raise ValueError(f"no optimiser '{self.optimiser}'{suggest(self.optimiser, ('sgd', 'adam'))}")
+        raise ValueError(f"no optimiser '{self.optimiser}'{did_you_mean(self.optimiser, ('sgd', 'adam'))}")
 
     def rate(self, epoch: int) -> float:
         """The learning rate of this epoch, counted from 0."""
@@ -118,7 +118,7 @@ def protocol(name: str | Protocol) -> Protocol:
     if isinstance(name, Protocol):
         return name
     if name not in PROTOCOLS:
-        raise ValueError(f"no protocol '{name}'{suggest(name, list(PROTOCOLS))}")
+        raise ValueError(f"no protocol '{name}'{did_you_mean(name, PROTOCOLS)}")
     return PROTOCOLS[name]
 
 

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from isotherm.checks import did_you_mean
 from isotherm.data import senteval
 from isotherm.data.senteval import Rated
-from isotherm.encoders.contract import suggest
 from isotherm.measures import alignment, uniformity
 
 Encode = Callable[[Sequence[str]], Tensor]
@@ -200,7 +200,7 @@ def stsb_geometry(encode: Encode, folder: Path | str | None = None, part: Part =
     are, a sentence that stands in several pairs would meet itself at distance 0 and count as a failure to spread.
     """
     if part not in get_args(Part):
-        raise ValueError(f"no part '{part}' of STS-B{suggest(str(part), get_args(Part))}")
+        raise ValueError(f"no part '{part}' of STS-B{did_you_mean(str(part), get_args(Part))}")
     pairs = _stsb(folder, part)
     embedded = Embedded.of(encode, _sentences(pairs))
     if embedded.zeros:
@@ -288,7 +288,7 @@ def chosen(tasks: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
         tasks = [tasks]
     for name in tasks:
         if name not in known:
-            raise ValueError(f"no task '{name}'{suggest(str(name), known)}")
+            raise ValueError(f"no task '{name}'{did_you_mean(str(name), known)}")
     if not tasks:
         raise ValueError(f"tasks is empty; there is: {', '.join(known)}.")
     return tuple(name for name in known if name in tasks)

@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from isotherm.checks import at_least
 from isotherm.data import senteval
 from isotherm.data.senteval import Classified
-from isotherm.encoders.contract import at_least
 from isotherm.probes.sts import Embedded, Encode, chosen
 
 ALL = senteval.TRANSFER

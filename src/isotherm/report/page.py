@@ -10,7 +10,6 @@ import hashlib
 import html
 import math
 import numbers
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+from isotherm.files import write_text
 from isotherm.report.charts import Drawing, Picture, as_json
 
 Level = Literal["good", "look", "bad"]
@@ -181,9 +181,7 @@ class Page:
         """Write the page, whole or not at all."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        part.write_text(self.html(), encoding="utf-8", errors="replace")
-        part.replace(path)
+        write_text(path, self.html())
         return path
 
 

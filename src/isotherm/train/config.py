@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
-import difflib
 import hashlib
 import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -26,6 +25,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 from torch import Tensor
 
 from isotherm import temperature
+from isotherm.checks import did_you_mean
 from isotherm.data.sentences import is_text
 from isotherm.encoders import HEADS, NETWORKS, text
 from isotherm.losses import catalogue
@@ -179,8 +179,7 @@ def preset_settings(name: str | None) -> dict[str, Any]:
     if name is None:
         return {}
     if name not in PRESETS:
-        close = difflib.get_close_matches(name, list(PRESETS), n=1, cutoff=0.4)
-        raise ValueError(f"no preset '{name}'; {_hint(close, PRESETS)}")
+        raise ValueError(f"no preset '{name}'{did_you_mean(name, PRESETS)}")
     return nested(PRESETS[name].settings)
 
 
@@ -261,13 +260,8 @@ def _temperature(choice: Mapping[str, Any]) -> Any:
 def _loss_class(name: str) -> type[Loss]:
     found = {e.name: e.loss for e in catalogue.losses()}
     if name not in found:
-        close = difflib.get_close_matches(name, list(found), n=1, cutoff=0.4)
-        raise ValueError(f"no loss '{name}'; {_hint(close, found)}")
+        raise ValueError(f"no loss '{name}'{did_you_mean(name, found)}")
     return found[name]
-
-
-def _hint(close: Sequence[str], known: Iterable[str]) -> str:
-    return f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(known)}."
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -393,15 +387,13 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
             return {"settings": (dict[str, Any], {}, "settings of the library's constructor")}
         if name not in NETWORKS:
             there = [*NETWORKS, text.SMALL, text.INSTALLED, "hf:NAME", "timm:NAME", "torchvision:NAME"]
-            close = difflib.get_close_matches(name, there, n=1)
-            raise ValueError(f"no encoder '{name}'; {_hint(close, there)}")
+            raise ValueError(f"no encoder '{name}'{did_you_mean(name, there)}")
         network, fixed = NETWORKS[name]
         found = _arguments(network, ("channels", "size", *fixed), {})
         by_size = {k: (found[k][0] | None, None, "") for k in ("small", "patch") if k in found}
         return found | by_size  # these follow the size of the pictures unless given
     if name not in HEADS:
-        close = difflib.get_close_matches(name, list(HEADS), n=1)
-        raise ValueError(f"no {part} '{name}'; {_hint(close, HEADS)}")
+        raise ValueError(f"no {part} '{name}'{did_you_mean(name, HEADS)}")
     return _arguments(HEADS[name].kind, ("features",), HEADS[name].settings)
 
 
@@ -431,17 +423,16 @@ def _known(name: str, specs: Mapping[str, Spec], dashes: str) -> None:
     first = ".".join(name.split(".")[:2])
     if name in specs or first in specs or name.split(".", maxsplit=1)[0] in specs:
         return
-    shown = {(k.removesuffix(".name")): k for k in specs}
-    close = difflib.get_close_matches(name, list(shown), n=1)
     part = name.split(".", maxsplit=1)[0]
     if part in PARTS and f"{part}.name" in specs:
         those = [k.partition(".")[2] for k in specs if k.startswith(f"{part}.") and k != f"{part}.name"]
         what = f"{part} '{specs[f'{part}.name'][1]}'"
-        near = difflib.get_close_matches(name.partition(".")[2], those, n=1)
-        hint = f"did you mean '{dashes}{part}.{near[0]}'?" if near else f"it has: {', '.join(those) or 'none'}."
-        raise ValueError(f"{what} has no setting '{name.partition('.')[2]}'; {hint}")
-    hint = f"did you mean '{dashes}{close[0]}'?" if close else "see isotherm train --help."
-    raise ValueError(f"no setting '{dashes}{name}'; {hint}")
+        dotted = [f"{dashes}{part}.{k}" for k in those]
+        hint = did_you_mean(f"{dashes}{name}", dotted, those or ["none"], lead="it has")
+        raise ValueError(f"{what} has no setting '{name.partition('.')[2]}'{hint}")
+    shown = [f"{dashes}{k.removesuffix('.name')}" for k in specs]
+    hint = did_you_mean(f"{dashes}{name}", shown, ["isotherm train --help"], lead="see")
+    raise ValueError(f"no setting '{dashes}{name}'{hint}")
 
 
 def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[str]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from isotherm.train.config import Config, Place, differences
 from isotherm.train.optimizers import optimiser
 from isotherm.train.progress import Progress
 from isotherm.train.schedule import rate, scaled_rate
+from isotherm.train.state import Metrics, save_checkpoint
 
 COLLAPSED = 0.99
 """Mean similarity of different items above which a run is said to collapse."""
@@ -176,7 +177,7 @@ class Run:
         if place.compile:
             built.method.network.compile()
         self.progress = Progress(self.steps, len(self.loader), config, place, self.leader, self.state.step)
-        self.metrics = files.Metrics(self.out / runs.METRICS, length) if self.leader else None
+        self.metrics = Metrics(self.out / runs.METRICS, length) if self.leader else None
         self.asked_to_stop: str | None = None
 
     def to_the_end(self) -> dict[str, Any]:
@@ -329,7 +330,7 @@ class Run:
                 "lr": self.lr,
                 "config": self.config.as_dict(),
             }
-            files.save(self.out / runs.REPLAY, replay)
+            save_checkpoint(self.out / runs.REPLAY, replay)
         what = "the gradient" if math.isfinite(value) else f"the loss ({value})"
         at = "" if tau is None else f" at temperature {tau:g}"
         raise Diverged(
@@ -354,7 +355,7 @@ class Run:
                 state.best = found[by]
                 average = None if state.average is None else state.average.state_dict()
                 best = {"step": state.step, by: state.best, "method": state.method.state_dict(), "average": average}
-                files.save(self.out / runs.BEST, best)
+                save_checkpoint(self.out / runs.BEST, best)
         world.wait()
         state.loss_sum, state.loss_count = 0.0, 0
         self.progress.epoch(line)
@@ -392,7 +393,7 @@ class Run:
         began = time.monotonic()
         if self.metrics is not None:
             precision = self.fabric.strategy.precision.state_dict()
-            files.save(self.out / runs.CHECKPOINT, self.state.saved(precision, self.metrics.length()))
+            save_checkpoint(self.out / runs.CHECKPOINT, self.state.saved(precision, self.metrics.length()))
         world.wait()
         self.saved_step = self.state.step
         self.state.last_save = time.monotonic()

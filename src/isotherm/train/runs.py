@@ -27,6 +27,7 @@ from isotherm.train.build import networks
 from isotherm.train.config import Config, configure, differences, read_yaml
 from isotherm.train.modality import sentences
 from isotherm.train.modality.images import ENCODER, Pictures, encoder_of
+from isotherm.train.state import load_checkpoint
 from isotherm.views import Recipe
 
 CONFIG = "config.yaml"
@@ -108,7 +109,7 @@ def read_config(out: Path) -> dict[str, Any]:
 
 def last_checkpoint(out: Path) -> dict[str, Any] | None:
     path = out / CHECKPOINT
-    return files.load(path) if path.exists() else None
+    return load_checkpoint(path) if path.exists() else None
 
 
 def result(config: Config, measures: Mapping[str, float], seconds: float, steps: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ operation off leaves the others as they were.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from isotherm.checks import did_you_mean
 from isotherm.streams import permutation, uniforms
 from isotherm.views import operations as do
 
@@ -219,9 +219,7 @@ def recipe(
     A recipe with several kinds of views repeats them in turn. `normalise` is a name of `STATISTICS` or (mean, std).
     """
     if name not in RECIPES:
-        close = difflib.get_close_matches(name, list(RECIPES), n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there is: {', '.join(RECIPES)}."
-        raise ValueError(f"no recipe '{name}'; {hint}")
+        raise ValueError(f"no recipe '{name}'{did_you_mean(name, RECIPES)}")
     base = RECIPES[name]
     count = max(2, len(base.views)) if views is None else views
     if count < 1:

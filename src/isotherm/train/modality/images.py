@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import isotherm
-from isotherm import files, world
+from isotherm import world
 from isotherm.data import imbalance, probing
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
@@ -23,6 +23,7 @@ from isotherm.methods import Network
 from isotherm.methods.build import named
 from isotherm.train import monitor
 from isotherm.train.config import Choice, Config, settings_of
+from isotherm.train.state import export_encoder
 from isotherm.views import Recipe, recipe
 
 ENCODER = "encoder.safetensors"
@@ -124,7 +125,7 @@ class Pictures:
             "key": self.config.key,
             "isotherm": isotherm.__version__,
         }
-        files.export(out / ENCODER, trained, card)
+        export_encoder(out / ENCODER, trained, card)
 
 
 def pictures(config: Config, split: str) -> Images:

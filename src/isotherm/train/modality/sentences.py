@@ -15,11 +15,11 @@ from torch import nn
 
 import isotherm
 from isotherm import files, measures, world
+from isotherm.checks import did_you_mean
 from isotherm.data import senteval
 from isotherm.data.loaders.sentences import TextLoader
 from isotherm.data.sentences import Sentences, load_sentences
 from isotherm.encoders import text
-from isotherm.encoders.contract import suggest
 from isotherm.methods import Network
 from isotherm.methods.build import named
 from isotherm.probes.sts import dev_score, stsb_geometry
@@ -66,7 +66,7 @@ class Corpus:
             if getattr(config, name) != getattr(defaults, name):
                 raise ValueError(f"{name} is for pictures; {config.data} holds sentences.")
         if config.recipe is not None and config.recipe not in RECIPES:
-            raise ValueError(f"no recipe '{config.recipe}' for sentences{suggest(config.recipe, list(RECIPES))}")
+            raise ValueError(f"no recipe '{config.recipe}' for sentences{did_you_mean(config.recipe, RECIPES)}")
         sentences = read(config)
         scratch = config.encoder["name"] == text.SMALL
         # pairs are views already; an encoder that knows no words learns nothing good from dropout alone
@@ -199,7 +199,7 @@ def read(config: Config) -> Sentences:
     options = {k: v for k, v in config.data_options.items() if k != "bucket"}
     for name in options:
         if name not in OPTIONS:
-            raise TypeError(f"{config.data} has no option '{name}'{suggest(name, OPTIONS)}")
+            raise TypeError(f"{config.data} has no option '{name}'{did_you_mean(name, OPTIONS)}")
     bucket = config.data_options.get("bucket", 1)
     if isinstance(bucket, bool) or not isinstance(bucket, int) or bucket < 1:
         raise ValueError(f"bucket must be a whole number of batches, 1 or more; got {bucket!r}.")

@@ -1,0 +1,72 @@
+"""Refusals, worded once: what came, what was wanted, what to do. Raised at the boundary, never deep inside."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import numbers
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+Word = TypeVar("Word", bound=str)
+
+
+def did_you_mean(name: str, known: Iterable[str], listed: Sequence[str] | None = None, lead: str = "there is") -> str:
+    """The end of a sentence about an unknown name: the nearest known one, else all of them, or those to be `listed`."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    listed = known if listed is None else listed
+    return f"; {lead}: {', '.join(listed)}." if listed else "."
+
+
+def one_of(name: str, value: Word, allowed: Sequence[Word]) -> Word:
+    """`value`, if it is one of the allowed words."""
+    if value not in allowed:
+        raise ValueError(
+            f"{name} must be one of {', '.join(allowed)}; got {value!r}{did_you_mean(str(value), allowed, ())}"
+        )
+    return value
+
+
+def parameters(of: Callable[..., Any], without: Sequence[str] = ()) -> list[str]:
+    """The names of what a constructor or function takes."""
+    signed = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
+    return [name for name in inspect.signature(signed).parameters if name not in ("self", *without)]
+
+
+def known_settings(name: str, given: Iterable[str], known: Sequence[str], kind: str = "setting") -> None:
+    """Refuse settings that what is called `name` does not have."""
+    for setting in given:
+        if setting not in known:
+            listed = known or ["none"]
+            raise TypeError(f"{name} has no {kind} '{setting}'{did_you_mean(setting, known, listed, lead='it has')}")
+
+
+def number(name: str, value: float) -> float:
+    """A finite number, or a sentence saying what came instead."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value}.")
+    return float(value)
+
+
+def positive(name: str, value: float) -> float:
+    """A number above zero."""
+    if (isinstance(value, numbers.Real) and math.isinf(value)) or number(name, value) <= 0:
+        raise ValueError(f"{name} must be a positive number, got {value}.")
+    return float(value)
+
+
+def at_least(least: float, **values: float | None) -> None:
+    """Refuse whole numbers below `least`; None stands for one that is not given."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        if isinstance(least, int) and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError(f"{name} must be a whole number, got {value!r}.")
+        if value < least:
+            raise ValueError(f"{name} must be {least:g} or more, got {value}.")
