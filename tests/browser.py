@@ -125,7 +125,7 @@ class Browser:
         return [(ratio, what) for ratio, what in self.run(CONTRAST)]
 
     def screenshot(self, path: Path | str, full: bool = True) -> Path:
-        """A picture of the window, or of the whole page."""
+        """An image of the window, or of the whole page."""
         made = self.devtools("Page.captureScreenshot", captureBeyondViewport=full)
         Path(path).write_bytes(base64.b64decode(made["data"]))
         return Path(path)

@@ -1,4 +1,4 @@
-"""Small problems run fastest on one thread, and pytest-xdist brings a process a core."""
+"""Small problems run fastest on one thread, and pytest-xdist brings a process per core."""
 
 import os
 

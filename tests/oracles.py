@@ -1,6 +1,6 @@
-"""Every loss as its paper writes it: plain loops over Python floats, one function a loss, named after it.
+"""Every loss as its paper writes it: plain loops over Python floats, one function per loss, named after it.
 
-An oracle takes the views as float64 arrays, `negatives` and the loss's settings, and gives one value a query
+An oracle takes the views as float64 arrays, `negatives` and the loss's settings, and gives one value per query
 (view-major) or, where the loss has none, one number. It shares no code with the package.
 `SETTINGS` lists further settings to compare besides the defaults.
 """

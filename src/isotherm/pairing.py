@@ -1,6 +1,6 @@
-"""Who is compared with whom. Normalisation and the checks of the inputs happen here, once.
+"""Who is compared with whom. Normalization and the checks of the inputs happen here, once.
 
-Every function takes embeddings as they leave the network, (N, D) tensors, one a view, and gives blocks of
+Every function takes embeddings as they leave the network, (N, D) tensors, one per view, and gives blocks of
 `Pairs`. A loss sees only those. Where several processes train together, each brings its own queries and
 sees everyone's candidates (`isotherm.world`).
 """
@@ -120,7 +120,7 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
     """
     q = unit(queries, "queries")
     if index.shape != (len(q),):
-        raise ValueError(f"index must name one bank entry a query, shape ({len(q)},); got {tuple(index.shape)}.")
+        raise ValueError(f"index must name one bank entry per query, shape ({len(q)},); got {tuple(index.shape)}.")
     entries = unit(_like(bank, q, "bank"), "bank")
     if len(index) and not (int(index.min()) >= 0 and int(index.max()) < len(entries)):
         raise ValueError(
@@ -144,7 +144,7 @@ def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
     z = unit(embeddings, "embeddings")
     labels = torch.as_tensor(labels, device=z.device)
     if labels.shape != (len(z),):
-        raise ValueError(f"labels must hold one label an embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
+        raise ValueError(f"labels must hold one label per embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
     everyone = _Everyone(len(z), z.device)
     every_label = world.gather(labels)
     kinds, place, counts = torch.unique(every_label, return_inverse=True, return_counts=True)
@@ -305,7 +305,7 @@ def _matrix(z: Tensor, name: str) -> Tensor:
     if not isinstance(z, Tensor):
         raise TypeError(f"{name} must be a tensor of shape (N, D), got {type(z).__name__}.")
     if z.ndim != 2:
-        raise ValueError(f"{name} must have shape (N, D), one row an item; got {tuple(z.shape)}.")
+        raise ValueError(f"{name} must have shape (N, D), one row per item; got {tuple(z.shape)}.")
     return z
 
 

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a picture: a pure function of (seed, epoch, view, id, draw).
+"""Random numbers that belong to an image: a pure function of (seed, epoch, view, id, draw).
 
 No generator state to save: a resumed run, another batch size or another number of processes sees the same views. The
 mixer is SplitMix64 (Steele et al. 2014) in wrapping 64-bit integers, which every device has.
@@ -14,7 +14,7 @@ _MASK = (1 << 64) - 1
 
 
 def uniforms(ids: Tensor, draws: int, *, seed: int, epoch: int, view: int) -> Tensor:
-    """(N, draws) numbers in [0, 1): float32, the same for the same picture, epoch and view, whoever asks."""
+    """(N, draws) numbers in [0, 1): float32, the same for the same image, epoch and view, whoever asks."""
     state = _mix(ids.to(torch.int64) + _signed(_key(seed, epoch, view)))
     steps = torch.arange(1, draws + 1, device=ids.device) * _signed(_GOLDEN)
     return _logical_shift(_mix(state[:, None] + steps), 40).to(torch.float32) * 2.0**-24

@@ -19,14 +19,14 @@ TemperatureLike = float | Tensor | Callable[[Tensor], Tensor]
 
 
 class Batch(NamedTuple):
-    """What the loader deals out: ``for views, labels, places in loader.epoch(0)``."""
+    """What the loader deals out: ``for views, labels, indices in loader.epoch(0)``."""
 
     views: list[Tensor]
-    """One float (N, C, H, W) tensor a view."""
+    """One float (N, C, H, W) tensor per view."""
     labels: Tensor
     """(N,)"""
-    places: Tensor
-    """(N,): the pictures' places in their set."""
+    indices: Tensor
+    """(N,): the images' indices in their set."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,7 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
     grads = [p.grad for p in mine if p.grad is not None]
     for kind in dict.fromkeys((g.dtype, g.device) for g in grads):
         alike = [g for g in grads if (g.dtype, g.device) == kind]
-        together = torch.cat([g.flatten() for g in alike])  # one message instead of one a parameter
+        together = torch.cat([g.flatten() for g in alike])  # one message instead of one per parameter
         dist.all_reduce(together)
         together /= size()
         for g, part in zip(alike, together.split([g.numel() for g in alike]), strict=True):

@@ -91,14 +91,14 @@ def test_isotherm_is_installed_as_a_command():
 @pytest.mark.parametrize(
     ("more", "width"), [([], 9), (["--randbit", "3", "--views", "2"], 3), (["--recipe", "none", "--views", "1"], 2)]
 )
-def test_data_show_draws_pictures_and_their_views(capsys, tmp_path, more, width):
+def test_data_show_draws_images_and_their_views(capsys, tmp_path, more, width):
     out = tmp_path / "new" / "views.png"
     code, said, _ = run(capsys, "data", "show", "digits", "--out", str(out), "--rows", "4", "--views", "8", *more)
     assert code == 0
     assert str(out) in said
     edge = 96 + (12 if "--randbit" in more else 0)
-    with Image.open(out) as picture:
-        assert picture.size == (width * (edge + 3) + 3, 4 * 99 + 3)
+    with Image.open(out) as image:
+        assert image.size == (width * (edge + 3) + 3, 4 * 99 + 3)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from isotherm.data.loaders.images import Loader
 from isotherm.views import recipe
 
 
-def pictures(n=50, classes=5, channels=3, size=8, name="made up"):
+def make_images(n=50, classes=5, channels=3, size=8, name="made up"):
     generator = torch.Generator().manual_seed(0)
     return Images(
         name,
@@ -30,7 +30,7 @@ def pictures(n=50, classes=5, channels=3, size=8, name="made up"):
 
 
 def test_a_subset_keeps_ids_labels_and_classes():
-    images = pictures()
+    images = make_images()
     part = images.subset(torch.tensor([4, 1, 9]), "three of them")
     assert part.ids.tolist() == [19, 10, 34]
     assert part.labels.tolist() == [4, 1, 4]
@@ -67,16 +67,16 @@ def test_images_refuse_what_does_not_fit(change, words):
 
 
 def load(**settings):
-    return Loader(pictures(), recipe("simclr-cifar"), **({"batch": 8, "seed": 3} | settings))
+    return Loader(make_images(), recipe("simclr-cifar"), **({"batch": 8, "seed": 3} | settings))
 
 
-def test_an_epoch_deals_every_picture_once():
+def test_an_epoch_deals_every_image_once():
     loader = load(drop_last=False)
-    seen = torch.cat([b.places for b in loader.epoch(2)])
+    seen = torch.cat([b.indices for b in loader.epoch(2)])
     assert sorted(seen.tolist()) == list(range(50))
     assert len(loader) == 7
     assert len(load()) == 6
-    assert sum(len(b.places) for b in load().epoch(2)) == 48
+    assert sum(len(b.indices) for b in load().epoch(2)) == 48
 
 
 def test_order_is_a_pure_function_of_seed_and_epoch():
@@ -97,7 +97,7 @@ def test_an_epoch_resumes_in_the_middle_with_the_same_views(prefetch):
     rest = list(load(prefetch=prefetch).epoch(1, start=4))
     assert len(rest) == 2
     for a, b in zip(whole[4:], rest, strict=True):
-        assert torch.equal(a.places, b.places)
+        assert torch.equal(a.indices, b.indices)
         assert torch.equal(a.labels, b.labels)
         for x, y in zip(a.views, b.views, strict=True):
             assert torch.equal(x, y)
@@ -109,13 +109,13 @@ def test_shares_of_the_processes_make_up_the_batch(world):
     shares = [list(load(rank=r, world=world).epoch(1)) for r in range(world)]
     for number, batch in enumerate(whole):
         parts = [s[number] for s in shares]
-        assert torch.equal(torch.cat([p.places for p in parts]), batch.places)
+        assert torch.equal(torch.cat([p.indices for p in parts]), batch.indices)
         torch.testing.assert_close(torch.cat([p.views[1] for p in parts]), batch.views[1], rtol=1e-5, atol=1e-5)
 
 
 def test_the_last_batch_is_shared_even_when_it_is_short():
     shares = [list(load(rank=r, world=3, drop_last=False, batch=16).epoch(0))[-1] for r in range(3)]
-    assert sum(len(s.places) for s in shares) == 2
+    assert sum(len(s.indices) for s in shares) == 2
 
 
 def test_stopping_early_ends_the_thread_and_errors_come_out():
@@ -123,16 +123,16 @@ def test_stopping_early_ends_the_thread_and_errors_come_out():
     next(batches)
     batches.close()
     assert not [t for t in threading.enumerate() if t.name == "isotherm-loader"]
-    broken = Loader(pictures(channels=2), recipe("simclr-cifar", normalise="cifar10"), batch=8)
-    with pytest.raises(ValueError, match="normalises 3 channels"):
+    broken = Loader(make_images(channels=2), recipe("simclr-cifar", normalize="cifar10"), batch=8)
+    with pytest.raises(ValueError, match="normalizes 3 channels"):
         next(broken.epoch(0))
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"batch": 0}, "1 picture or more"),
-        ({"batch": 51}, "larger than made up with its 50 pictures"),
+        ({"batch": 0}, "1 image or more"),
+        ({"batch": 51}, "larger than made up with its 50 images"),
         ({"rank": 2, "world": 2}, "not one of 2 processes"),
         ({"batch": 2, "world": 3}, "cannot be shared"),
     ],
@@ -146,27 +146,28 @@ def test_impossible_loaders_are_refused(settings, words):
 
 def test_a_process_may_get_nothing_of_a_short_last_batch():
     shares = [
-        list(Loader(pictures(n=33), recipe("digits"), 16, drop_last=False, rank=r, world=4).epoch(0)) for r in range(4)
+        list(Loader(make_images(n=33), recipe("digits"), 16, drop_last=False, rank=r, world=4).epoch(0))
+        for r in range(4)
     ]
-    assert [len(s[-1].places) for s in shares] == [1, 0, 0, 0]
-    views, labels, places = shares[0][0]
+    assert [len(s[-1].indices) for s in shares] == [1, 0, 0, 0]
+    views, labels, indices = shares[0][0]
     assert len(views) == 2
-    assert len(labels) == len(places) == 4
+    assert len(labels) == len(indices) == 4
 
 
 # --- probing ------------------------------------------------------------------------------------
 
 
 def test_randbit_planes_are_the_same_in_all_views_and_epochs():
-    images = probing.randbit(pictures(), bits=4)
+    images = probing.randbit(make_images(), bits=4)
     loader = Loader(images, recipe("simclr-cifar"), batch=10)
     planes = {}
     for epoch in (0, 1):
         for batch in loader.epoch(epoch):
             for view in batch.views:
                 assert view.shape[1] == 3 + 4
-                for place, extra in zip(batch.places.tolist(), view[:, 3:], strict=True):
-                    assert (extra == extra[:, :1, :1]).all()  # constant over the picture
+                for place, extra in zip(batch.indices.tolist(), view[:, 3:], strict=True):
+                    assert (extra == extra[:, :1, :1]).all()  # constant over the image
                     bits = extra[:, 0, 0].tolist()
                     assert planes.setdefault(place, bits) == bits
     code = images.more_labels["randbit"]
@@ -175,7 +176,7 @@ def test_randbit_planes_are_the_same_in_all_views_and_epochs():
 
 
 def test_randbit_codes_are_uniform_and_belong_to_ids():
-    many = pictures(n=8000, size=1)
+    many = make_images(n=8000, size=1)
     code = probing.randbit(many, bits=3).more_labels["randbit"]
     assert stats.chisquare(np.bincount(code, minlength=8)).pvalue > 1e-4
     part = many.subset(torch.tensor([5, 77, 3]))
@@ -187,14 +188,14 @@ def test_randbit_codes_are_uniform_and_belong_to_ids():
 
 
 def test_digits_are_pasted_at_nine_places_by_maximum():
-    images, digits = pictures(size=40), pictures(n=20, classes=10, channels=1, size=6, name="digits")
+    images, digits = make_images(size=40), make_images(n=20, classes=10, channels=1, size=6, name="digits")
     made = probing.digits_on_images(images, digits, unique=4)
-    which, label = made.more_labels["digit_picture"], made.more_labels["digit"]
+    which, label = made.more_labels["digit_image"], made.more_labels["digit"]
     assert set(which.tolist()) <= set(range(4))
     assert torch.equal(made.labels, images.labels)
-    pictures_used = {}
+    images_used = {}
     for i in range(len(images)):
-        places = [(int(a * 40), int(b * 40)) for a in (0.15, 0.45, 0.75) for b in (0.15, 0.45, 0.75)]
+        indices = [(int(a * 40), int(b * 40)) for a in (0.15, 0.45, 0.75) for b in (0.15, 0.45, 0.75)]
         found = [
             d
             for d in range(20)
@@ -203,21 +204,21 @@ def test_digits_are_pasted_at_nine_places_by_maximum():
                     made.pixels[i, :, y : y + 6, x : x + 6],
                     torch.maximum(images.pixels[i, :, y : y + 6, x : x + 6], digits.pixels[d]),
                 )
-                for y, x in places
+                for y, x in indices
             )
         ]
         assert len(found) == 1
         assert digits.labels[found[0]] == label[i]
-        assert pictures_used.setdefault(int(which[i]), found[0]) == found[0]
+        assert images_used.setdefault(int(which[i]), found[0]) == found[0]
         untouched = torch.ones(40, 40, dtype=torch.bool)
-        for y, x in places:
+        for y, x in indices:
             untouched[y : y + 6, x : x + 6] = False
         assert torch.equal(made.pixels[i][:, untouched], images.pixels[i][:, untouched])
-    assert torch.equal(images.pixels, pictures(size=40).pixels)  # the source is left alone
+    assert torch.equal(images.pixels, make_images(size=40).pixels)  # the source is left alone
 
 
 def test_digits_larger_than_the_border_are_cut_and_none_is_none():
-    images, digits = pictures(size=10), pictures(n=5, channels=1, size=6, name="digits")
+    images, digits = make_images(size=10), make_images(n=5, channels=1, size=6, name="digits")
     assert probing.digits_on_images(images, digits, unique=2).pixels.shape == images.pixels.shape
     plain = probing.digits_on_images(images, digits, unique=0)
     assert torch.equal(plain.pixels, images.pixels)
@@ -254,7 +255,7 @@ def test_counts_are_those_of_the_formulas():
     "build", [lambda i, s: imbalance.long_tail(i, 0.1, s), imbalance.linear, imbalance.exponential]
 )
 def test_imbalanced_subsets_are_exact_and_seeded(build, tmp_path):
-    images = pictures(n=500)
+    images = make_images(n=500)
     part = build(images, 1)
     again, other = build(images, 1), build(images, 2)
     assert torch.equal(part.ids, again.ids)
@@ -268,13 +269,13 @@ def test_imbalanced_subsets_are_exact_and_seeded(build, tmp_path):
 
 
 def test_emptied_classes_are_allowed_but_said():
-    part = imbalance.exponential(pictures(n=50))
+    part = imbalance.exponential(make_images(n=50))
     assert part.counts()[0] == 0
     assert any("classes are empty" in note for note in part.notes)
 
 
 def test_random_parts_by_count_and_fraction():
-    images = pictures()
+    images = make_images()
     assert len(imbalance.fraction(images, 20)) == 20
     assert len(imbalance.fraction(images, 0.5)) == 25
     assert torch.equal(imbalance.fraction(images, 20).ids, imbalance.fraction(images, 20).ids)
@@ -288,23 +289,23 @@ def test_random_parts_by_count_and_fraction():
         (lambda i: imbalance.fraction(i, 1.5), r"in \(0, 1\]"),
         (lambda i: imbalance.long_tail(i, 0), r"in \(0, 1\]"),
         (lambda i: imbalance.with_counts(i, [1, 2]), "5 classes, got 2"),
-        (lambda i: imbalance.with_counts(i, [11, 1, 1, 1, 1]), "10 pictures of 'class 0', cannot take 11"),
+        (lambda i: imbalance.with_counts(i, [11, 1, 1, 1, 1]), "10 images of 'class 0', cannot take 11"),
         (lambda i: imbalance.with_counts(i, [0] * 5), "the subset is empty"),
         (lambda i: imbalance.with_counts(i, [-1, 1, 1, 1, 1]), "cannot take -1"),
         (lambda i: imbalance.exponential_counts(5, 10, groups=0), "groups must be 1 or more"),
-        (lambda i: imbalance.linear(i.subset(i.labels.nonzero()[:, 0])), "no pictures of 'class 0' to begin with"),
+        (lambda i: imbalance.linear(i.subset(i.labels.nonzero()[:, 0])), "no images of 'class 0' to begin with"),
         (lambda i: imbalance.linear(probing.k_bit_images(3, 50, 8)), "3-bit has no classes"),
     ],
 )
 def test_impossible_subsets_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
-        make(pictures())
+        make(make_images())
 
 
 def test_an_index_of_another_set_is_refused(tmp_path):
     (tmp_path / "b.json").write_text("{}")
     with pytest.raises(ValueError, match="no index that `save_index` wrote"):
-        imbalance.from_index(pictures(), tmp_path / "b.json")
-    imbalance.save_index(pictures(), tmp_path / "a.json")
-    with pytest.raises(ValueError, match="lacks 40 of the 50 pictures"):
-        imbalance.from_index(pictures(n=10), tmp_path / "a.json")
+        imbalance.from_index(make_images(), tmp_path / "b.json")
+    imbalance.save_index(make_images(), tmp_path / "a.json")
+    with pytest.raises(ValueError, match="lacks 40 of the 50 images"):
+        imbalance.from_index(make_images(n=10), tmp_path / "a.json")

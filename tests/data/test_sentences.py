@@ -250,8 +250,8 @@ def test_random_text_is_read_as_a_naive_reader_reads_it(tmp_path, monkeypatch, s
     corpus, wanted = read(file(tmp_path, content), longest=12), naive(content, 12)
     assert corpus.ids.tolist() == list(wanted)
     assert firsts(corpus) == list(wanted.values())
-    places = draw.choices(range(len(corpus)), k=50)
-    assert corpus.texts(places) == [(list(wanted.values())[place],) for place in places]
+    indices = draw.choices(range(len(corpus)), k=50)
+    assert corpus.texts(indices) == [(list(wanted.values())[place],) for place in indices]
 
 
 @pytest.mark.parametrize("write", ["csv", "jsonl", "parquet"])
@@ -456,7 +456,7 @@ def test_packed_files_that_break_off_or_are_parquet_are_refused(tmp_path):
 # --- names, subsets, fingerprints ------------------------------------------------------------------
 
 
-def test_names_of_sentences_are_told_from_names_of_pictures():
+def test_names_of_sentences_are_told_from_names_of_images():
     assert is_text("text:somewhere/a.txt")
     assert is_text("sentences")
     assert not any(map(is_text, ["cifar10", "folder:text", "parquet:a.parquet", "sentence", ""]))
@@ -535,8 +535,8 @@ def test_threads_may_read_at_once(tmp_path):
     right = []
 
     def work(seed):
-        places = torch.randperm(2000, generator=torch.Generator().manual_seed(seed))
-        right.append([text for (text,) in corpus.texts(places)] == [f"sentence {i}" for i in places.tolist()])
+        indices = torch.randperm(2000, generator=torch.Generator().manual_seed(seed))
+        right.append([text for (text,) in corpus.texts(indices)] == [f"sentence {i}" for i in indices.tolist()])
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
     for thread in threads:
@@ -585,7 +585,7 @@ def test_the_real_corpus_is_whole():
 # --- the loader ------------------------------------------------------------------------------------
 
 
-def tokenise(texts):
+def tokenize(texts):
     """A token a byte; 0 pads."""
     rows = [torch.tensor(list(text.encode())) for text in texts]
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -602,22 +602,22 @@ def corpus(tmp_path):
 
 
 def loader(corpus, **settings):
-    return TextLoader(corpus, tokenise, **({"views": 2, "batch": 16, "seed": 3} | settings))
+    return TextLoader(corpus, tokenize, **({"views": 2, "batch": 16, "seed": 3} | settings))
 
 
 def same(one, other):
     return all(
         torch.equal(a, b)
         for x, y in zip(one, other, strict=True)
-        for a, b in zip([*x.views, x.labels, x.places], [*y.views, y.labels, y.places], strict=True)
+        for a, b in zip([*x.views, x.labels, x.indices], [*y.views, y.labels, y.indices], strict=True)
     )
 
 
 def test_an_epoch_shows_every_sentence_once_in_an_order_of_its_own(corpus):
     dealt = loader(corpus, drop_last=False)
-    places = [torch.cat([batch.places for batch in dealt.epoch(e)]).tolist() for e in (0, 1)]
-    assert sorted(places[0]) == sorted(places[1]) == list(range(203))
-    assert places[0] != places[1]
+    indices = [torch.cat([batch.indices for batch in dealt.epoch(e)]).tolist() for e in (0, 1)]
+    assert sorted(indices[0]) == sorted(indices[1]) == list(range(203))
+    assert indices[0] != indices[1]
     assert len(dealt) == 13
     assert len(loader(corpus)) == len(list(loader(corpus).epoch(0))) == 12
     assert loader(corpus, shuffle=False).order(5).tolist() == list(range(203))
@@ -628,7 +628,7 @@ def test_views_of_a_sentence_are_its_tokens_again_and_nobody_knows_a_label(corpu
     assert len(batch.views) == 3
     for view in batch.views:
         assert view.dtype == torch.int64
-        assert words(view) == [text for (text,) in corpus.texts(batch.places)]
+        assert words(view) == [text for (text,) in corpus.texts(batch.indices)]
     assert batch.labels.dtype == torch.int64
     assert batch.labels.tolist() == [-1] * 16
 
@@ -638,7 +638,7 @@ def test_pairs_and_triples_are_views(tmp_path, count):
     names = ["sent0", "sent1", "hard_neg"][:count]
     triples = read(file(tmp_path, TRIPLES, "nli.csv"), columns=names)
     (batch,) = loader(triples, views=count, batch=2).epoch(0)
-    assert [*zip(*map(words, batch.views), strict=True)] == triples.texts(batch.places)
+    assert [*zip(*map(words, batch.views), strict=True)] == triples.texts(batch.indices)
     assert len({view.shape[1] for view in batch.views}) > 1  # each padded for itself
 
 
@@ -667,7 +667,7 @@ def test_the_shares_of_all_processes_are_the_batch_of_one(corpus, world, bucket)
     shares = [list(loader(corpus, **settings, rank=rank, world=world).epoch(0)) for rank in range(world)]
     for number, batch in enumerate(alone):
         parts = [share[number] for share in shares]
-        assert torch.equal(batch.places, torch.cat([part.places for part in parts]))
+        assert torch.equal(batch.indices, torch.cat([part.indices for part in parts]))
         assert torch.equal(batch.labels, torch.cat([part.labels for part in parts]))
         for view in range(2):
             assert words(batch.views[view]) == [text for part in parts for text in words(part.views[view])]
@@ -731,7 +731,7 @@ def test_pairs_have_two_views(tmp_path):
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])
-def test_a_tokeniser_that_gives_something_else_is_found_out(corpus, prefetch):
+def test_a_tokenizer_that_gives_something_else_is_found_out(corpus, prefetch):
     wrong = TextLoader(corpus, lambda texts: torch.zeros(len(texts), 4), views=2, batch=16, prefetch=prefetch)
-    with pytest.raises(ValueError, match=r"tokenise must give int64 \(16, T\) for 16 sentences, got torch.float32"):
+    with pytest.raises(ValueError, match=r"tokenize must give int64 \(16, T\) for 16 sentences, got torch.float32"):
         next(iter(wrong.epoch(0)))

@@ -40,7 +40,7 @@ def tar(path, files):
 
 
 def encoded(pixels, form="PNG"):
-    """(H, W, C) or (H, W) as the bytes of a picture file."""
+    """(H, W, C) or (H, W) as the bytes of an image file."""
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, form)
     return out.getvalue()
@@ -119,7 +119,7 @@ def test_broken_idx_files_are_named(tmp_path):
     with pytest.raises(ValueError, match="does not begin like an idx file"):
         load("mnist", root=tmp_path)
     file.write_bytes(gzip.compress(idx(noise(6, 28, 28))))
-    with pytest.raises(ValueError, match="5 labels for 6 pictures"):
+    with pytest.raises(ValueError, match="5 labels for 6 images"):
         load("mnist", root=tmp_path)
 
 
@@ -188,19 +188,19 @@ def test_official_cifar_files(tmp_path, name, kind, place):
 
 def write_png_rows(folder, n=3):
     folder.mkdir(exist_ok=True)
-    pictures = noise(6, n, 32, 32, 3)
+    written = noise(6, n, 32, 32, 3)
     names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
-    for name, part in zip(names, pictures, strict=True):
+    for name, part in zip(names, written, strict=True):
         (folder / f"{name}.png").write_bytes(encoded(part.reshape(n, 1024, 3)))
     (folder / "train_lables.json").write_text(json.dumps([i % 10 for i in range(5 * n)]))
     (folder / "test_lables.json").write_text(json.dumps(list(range(n))))
-    return pictures.transpose(0, 1, 4, 2, 3)
+    return written.transpose(0, 1, 4, 2, 3)
 
 
 def test_cifar10_as_rows_of_png_files(tmp_path):
-    pictures = write_png_rows(tmp_path / "cifar10")
-    same(load("cifar10", root=tmp_path), pictures[:5].reshape(-1, 3, 32, 32), [i % 10 for i in range(15)])
-    same(load("cifar10", "test", root=tmp_path), pictures[5], [0, 1, 2], first_id=50_000)
+    written = write_png_rows(tmp_path / "cifar10")
+    same(load("cifar10", root=tmp_path), written[:5].reshape(-1, 3, 32, 32), [i % 10 for i in range(15)])
+    same(load("cifar10", "test", root=tmp_path), written[5], [0, 1, 2], first_id=50_000)
     assert SETS["cifar10"].there(tmp_path)
 
 
@@ -262,7 +262,7 @@ def test_a_pickle_may_name_nothing_but_arrays(tmp_path, function):
     ("content", "words"),
     [
         ({b"data": noise(2, 3072), b"labels": [0, 10]}, "row 1 has 10"),
-        ({b"data": noise(2, 3072), b"labels": [0]}, "1 labels for 2 pictures"),
+        ({b"data": noise(2, 3072), b"labels": [0]}, "1 labels for 2 images"),
         ({b"data": noise(2, 3072), b"labels": "no"}, "no list of whole numbers 'labels'"),
         ({b"data": noise(2, 3000), b"labels": [0, 1]}, "'data' must be bytes"),
         ({b"data": noise(2, 3072).astype(np.float32), b"labels": [0, 1]}, "'data' must be bytes"),
@@ -355,7 +355,7 @@ def test_stl10_is_stored_column_by_column(tmp_path, inner):
     with pytest.raises(ValueError, match="2 labels for 3"):
         load("stl10", root=tmp_path)
     (folder / "train_X.bin").write_bytes(pixels.tobytes()[:-1])
-    with pytest.raises(ValueError, match=r"train_X\.bin is damaged: 82,943 bytes are not a whole number of pictures"):
+    with pytest.raises(ValueError, match=r"train_X\.bin is damaged: 82,943 bytes are not a whole number of images"):
         load("stl10", root=tmp_path)
 
 
@@ -367,10 +367,10 @@ def tree(tmp_path, monkeypatch):
     monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "root"))
     for split, c, n in [("train", "ant", 3), ("train", "bee", 2), ("val", "ant", 1), ("val", "bee", 1)]:
         for i in range(n):
-            file = tmp_path / "pictures" / split / c / f"{i}.png"
+            file = tmp_path / "images" / split / c / f"{i}.png"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(encoded(noise(8, 8, 3, seed=i)))
-    return tmp_path / "pictures"
+    return tmp_path / "images"
 
 
 def test_a_folder_of_class_folders(tree):
@@ -382,7 +382,7 @@ def test_a_folder_of_class_folders(tree):
     assert len(load(f"folder:{tree}", "validation", size=8)) == len(load(f"folder:{tree}", "val", size=8)) == 2
 
 
-def test_a_picture_keeps_its_id_when_others_come_and_go(tree):
+def test_a_image_keeps_its_id_when_others_come_and_go(tree):
     before = load(f"folder:{tree}", size=8)
     (tree / "train" / "ant" / "0-.png").write_bytes(encoded(noise(8, 8, 3)))
     (tree / "train" / "ant" / "1.png").unlink()
@@ -430,8 +430,8 @@ def test_mixed_sizes_and_modes_are_converted_and_counted(tree):
     Image.new("CMYK", (64, 40), (0, 0, 0, 0)).save(ant / "print.jpg")
     train = load(f"folder:{tree}", size=8)
     assert train.notes == (
-        "5 pictures had another mode than RGB: converted",
-        "2 pictures had another size: resized",
+        "5 images had another mode than RGB: converted",
+        "2 images had another size: resized",
     )
     files = sorted(p.name for p in ant.iterdir())
     assert (train.pixels[files.index("wide.png")] == 200).all()
@@ -440,13 +440,13 @@ def test_mixed_sizes_and_modes_are_converted_and_counted(tree):
     assert load(f"folder:{tree}", size=8).notes == train.notes
 
 
-def test_files_that_are_no_pictures_are_skipped_and_counted_or_an_error(tree):
+def test_files_that_are_no_images_are_skipped_and_counted_or_an_error(tree):
     (tree / "train" / "ant" / "list.txt").write_text("0.png")
     (tree / "train" / "ant" / ".hidden").write_text("not counted")
     train = load(f"folder:{tree}", size=8)
     assert len(train) == 5
-    assert train.notes == (f"1 file skipped, no picture: {tree / 'train' / 'ant' / 'list.txt'}",)
-    with pytest.raises(ValueError, match=r"list\.txt is not a picture \(1 such file\)"):
+    assert train.notes == (f"1 file skipped, no image: {tree / 'train' / 'ant' / 'list.txt'}",)
+    with pytest.raises(ValueError, match=r"list\.txt is not an image \(1 such file\)"):
         load(f"folder:{tree}", size=8, bad="error")
     (tree / "train" / "ant" / "list.txt").unlink()
     whole = (tree / "train" / "bee" / "0.png").read_bytes()
@@ -456,17 +456,17 @@ def test_files_that_are_no_pictures_are_skipped_and_counted_or_an_error(tree):
     assert np.array_equal(train.pixels[3].numpy(), noise(8, 8, 3, seed=1).transpose(2, 0, 1))
     assert train.notes[0].endswith(str(tree / "train" / "bee" / "0.png"))
     for _ in range(2):  # the second time from the cache
-        with pytest.raises(ValueError, match=r"bee/0\.png is not a picture that can be decoded .* bad='skip'"):
+        with pytest.raises(ValueError, match=r"bee/0\.png is not an image that can be decoded .* bad='skip'"):
             load(f"folder:{tree}", size=8, bad="error")
     (tree / "train" / "bee" / "1.png").write_text("nothing")
-    with pytest.raises(ValueError, match="train/bee holds no picture that can be decoded"):
+    with pytest.raises(ValueError, match="train/bee holds no image that can be decoded"):
         load(f"folder:{tree}", size=8)
     assert not [p for p in roots.cache().iterdir() if p.name.startswith(".")]
 
 
-def test_a_class_folder_without_pictures_is_named(tree):
+def test_a_class_folder_without_images_is_named(tree):
     (tree / "train" / "cat").mkdir()
-    with pytest.raises(ValueError, match=r"train/cat holds no pictures\. Fill it or remove it"):
+    with pytest.raises(ValueError, match=r"train/cat holds no images\. Fill it or remove it"):
         load(f"folder:{tree}", size=8)
 
 
@@ -507,9 +507,9 @@ FEATURES = {
 }
 
 
-def write_parquet(path, pictures, fine=(0, 1, 2, 1), coarse=(0, 0, 1, 0), features=FEATURES, **more):
+def write_parquet(path, encoded_images, fine=(0, 1, 2, 1), coarse=(0, 0, 1, 0), features=FEATURES, **more):
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = {"image": [{"bytes": p, "path": None} for p in pictures], **more}
+    columns = {"image": [{"bytes": p, "path": None} for p in encoded_images], **more}
     if fine is not None:
         columns |= {"fine_label": list(fine), "coarse_label": list(coarse)}
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -564,29 +564,29 @@ def test_parquet_without_labels_or_names(tmp_path):
 
 
 def test_parquet_with_mixed_sizes_and_modes(tmp_path):
-    pictures = [encoded(noise(8, 8, 3)), encoded(noise(8, 8)), encoded(noise(9, 8, 3)), encoded(noise(8, 8, 3))]
-    write_parquet(tmp_path / "train.parquet", pictures)
-    with pytest.raises(ValueError, match=r"train\.parquet: the picture in row 2 is 9×8, the first is 8×8; say size=N"):
+    written = [encoded(noise(8, 8, 3)), encoded(noise(8, 8)), encoded(noise(9, 8, 3)), encoded(noise(8, 8, 3))]
+    write_parquet(tmp_path / "train.parquet", written)
+    with pytest.raises(ValueError, match=r"train\.parquet: the image in row 2 is 9×8, the first is 8×8; say size=N"):
         load(f"parquet:{tmp_path}")
     train = load(f"parquet:{tmp_path}", size=8)
     assert train.shape == (3, 8, 8)
     assert train.notes == (
-        "1 picture had another mode than RGB: converted",
-        "1 picture had another size: resized",
+        "1 image had another mode than RGB: converted",
+        "1 image had another size: resized",
     )
     assert load(f"parquet:{tmp_path}", size=4, channels=1).shape == (1, 4, 4)
 
 
 @pytest.mark.parametrize(
-    "bad", [b"no picture", None, b"", encoded(noise(8, 8, 3))[:-60]], ids=["text", "null", "empty", "cut"]
+    "bad", [b"no image", None, b"", encoded(noise(8, 8, 3))[:-60]], ids=["text", "null", "empty", "cut"]
 )
 @pytest.mark.parametrize("row", [0, 3])
-def test_a_corrupt_picture_in_parquet_is_named_by_its_row(tmp_path, bad, row):
-    pictures = [encoded(p) for p in four()]
-    pictures[row] = bad
-    write_parquet(tmp_path / "train.parquet", pictures)
+def test_a_corrupt_image_in_parquet_is_named_by_its_row(tmp_path, bad, row):
+    written = [encoded(p) for p in four()]
+    written[row] = bad
+    write_parquet(tmp_path / "train.parquet", written)
     with pytest.raises(
-        ValueError, match=rf"train\.parquet: the picture in row {row} is not a picture that can be decoded"
+        ValueError, match=rf"train\.parquet: the image in row {row} is not an image that can be decoded"
     ):
         load(f"parquet:{tmp_path}")
 
@@ -607,7 +607,7 @@ def test_broken_parquet_files_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"train\.parquet has no column image\{bytes, path\}; it has: text"):
         load(f"parquet:{tmp_path}")
     write_parquet(file, [], (), ())
-    with pytest.raises(ValueError, match="holds no pictures"):
+    with pytest.raises(ValueError, match="holds no images"):
         load(f"parquet:{tmp_path}")
     with pytest.raises(FileNotFoundError, match=r"holds no test\.parquet or test-\*\.parquet; its splits are: train"):
         load(f"parquet:{tmp_path}", "test")
@@ -668,8 +668,8 @@ def test_broken_arrays_are_named(tmp_path):
     file.write_bytes(file.read_bytes()[:-10])
     refused(ValueError, r"a\.npy is damaged")
     file = tmp_path / "b.npz"
-    np.savez(file, pictures=noise(4, 8, 8))
-    refused(ValueError, "wanted train_images or x_train or images or x; it has: pictures")
+    np.savez(file, images=noise(4, 8, 8))
+    refused(ValueError, "wanted train_images or x_train or images or x; it has: images")
     file.write_bytes(file.read_bytes()[:-30])
     refused(ValueError, r"b\.npz is damaged")
 
@@ -734,14 +734,14 @@ def test_real_sets_fetched_here(name):
         pytest.skip(f"ISOTHERM_DATA has no {name}")
     for split in ("train", "test"):
         images = load(name, split)
-        assert len(images) == SETS[name].pictures[split]
+        assert len(images) == SETS[name].images[split]
         assert name == "mnist" or set(images.counts()) == {len(images) // 10}
 
 
 # What a reviewer found
 
 
-def test_links_to_nowhere_and_in_circles_bring_no_pictures(tree):
+def test_links_to_nowhere_and_in_circles_bring_no_images(tree):
     before = load(f"folder:{tree}", size=8)
     kind = next(p for p in sorted((tree / "train").iterdir()) if p.is_dir())
     (kind / "broken.png").symlink_to(tree / "nowhere.png")
@@ -769,7 +769,7 @@ def test_labels_that_number_no_classes_are_refused(tmp_path):
     with pytest.raises(ValueError, match="labels number the classes from 0"):
         load(f"arrays:{tmp_path / 'a.npy'}")
     np.save(tmp_path / "none.npy", noise(0, 3, 4, 4))
-    with pytest.raises(ValueError, match="holds no pictures"):
+    with pytest.raises(ValueError, match="holds no images"):
         load(f"arrays:{tmp_path / 'none.npy'}")
 
 

@@ -38,7 +38,7 @@ WIDTHS = {
 }
 
 
-def pictures(n=2, channels=3, size=32, dtype=torch.float32, seed=0):
+def noise(n=2, channels=3, size=32, dtype=torch.float32, seed=0):
     return torch.rand(n, channels, size, size, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
@@ -58,7 +58,7 @@ def shaken(module, seed=0):
 
 
 def short(name):
-    """A network of the name for 16×16 pictures, no deeper than needed to try it."""
+    """A network of the name for 16×16 images, no deeper than needed to try it."""
     return encoder(name, size=16, **({"depth": 2} if name.startswith("vit") else {}))
 
 
@@ -84,12 +84,12 @@ def short(name):
         ("vae", 9, 32),
     ],
 )
-def test_pictures_become_features(name, channels, size):
+def test_images_become_features(name, channels, size):
     network = encoder(name, channels=channels, size=size)
     assert isinstance(network, Encoder)
     assert network.width == WIDTHS[name]
     with torch.no_grad():
-        out = network(pictures(2, channels, size))
+        out = network(noise(2, channels, size))
     assert out.shape == (2, WIDTHS[name])
     assert out.isfinite().all()
 
@@ -144,7 +144,7 @@ def test_small_alexnet_has_the_papers_layers(size, edges):
     seen = {}
     for name, layer in network.named_children():
         layer.register_forward_hook(lambda _, __, out, name=name: seen.update({name: tuple(out.shape)}))
-    network(pictures(2, size=size))
+    network(noise(2, size=size))
     planes = (96, 192, 384, 384, 192)
     convolutions = {f"conv{i + 1}": (2, planes[i], edges[i], edges[i]) for i in range(5)}
     assert seen == convolutions | {"fc6": (2, 4096), "fc7": (2, 4096), "fc8": (2, 128)}
@@ -229,7 +229,7 @@ def test_resnet18_is_its_weights_in_the_papers_order(small):
             :, None, None
         ]
 
-    x = pictures(2, size=16, dtype=torch.float64)
+    x = noise(2, size=16, dtype=torch.float64)
     y = conv_bn(x, "conv1", "bn1", *((1, 1) if small else (2, 3))).relu()
     if not small:
         y = F.max_pool2d(y, 3, 2, 1)
@@ -288,7 +288,7 @@ def test_vit_attention_is_a_softmax_over_tokens():
 
 def test_vit_patches_meet_their_own_positions():
     network = shaken(ViT(channels=1, size=8, patch=4, width=8, heads=2, depth=1).double()).eval()
-    x = pictures(1, 1, 8, torch.float64)
+    x = noise(1, 1, 8, torch.float64)
     seen = []
     network.blocks.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     network(x)
@@ -299,7 +299,7 @@ def test_vit_patches_meet_their_own_positions():
 
 def test_mocov3_keeps_the_random_patch_projection():
     network = ViT(size=8, patch=4, depth=1, stop_grad_patch=True)
-    network(pictures(2, size=8)).square().sum().backward()
+    network(noise(2, size=8)).square().sum().backward()
     assert network.patch.weight.grad is None
     assert all(p.grad is not None for p in network.blocks.parameters())
 
@@ -321,7 +321,7 @@ def test_vit_starts_as_mocov3_says():
 def test_vit_weights_move_between_sizes():
     large, small = ViT(size=16, patch=4, depth=1), ViT(size=8, patch=4, depth=1)
     small.load_state_dict(large.state_dict())
-    assert small(pictures(2, size=8)).shape == (2, 384)
+    assert small(noise(2, size=8)).shape == (2, 384)
 
 
 # Laws of every network
@@ -330,7 +330,7 @@ def test_vit_weights_move_between_sizes():
 @pytest.mark.parametrize("name", ["convnet", "small_alexnet", "resnet18", "vit_small", "vae"])
 def test_channels_last_changes_nothing(name):
     network = shaken(short(name).double()).eval()
-    x = pictures(size=16, dtype=torch.float64)
+    x = noise(size=16, dtype=torch.float64)
     with torch.no_grad():
         plain = network(x)
         network.to(memory_format=torch.channels_last)
@@ -341,7 +341,7 @@ def test_channels_last_changes_nothing(name):
 @pytest.mark.parametrize("name", ["convnet", "small_alexnet", "resnet18", "vit_small", "vae"])
 def test_bfloat16_autocast_trains_in_channels_last(name):
     network = short(name).to(memory_format=torch.channels_last)
-    x = pictures(4, size=16).to(memory_format=torch.channels_last)
+    x = noise(4, size=16).to(memory_format=torch.channels_last)
     with torch.autocast("cpu", torch.bfloat16):
         out = network(x)
         cost = network.elbo(x).loss if name == "vae" else out.float().square().mean()
@@ -360,7 +360,7 @@ def test_a_seed_makes_the_same_network_and_its_weights_travel(name):
     other = short(name)
     pairs = list(zip(one.state_dict().values(), two.state_dict().values(), strict=True))
     assert all(torch.equal(a, b) for a, b in pairs)
-    x = pictures(size=16)
+    x = noise(size=16)
     with torch.no_grad():
         assert not torch.equal(other.eval()(x), one.eval()(x))
         other.load_state_dict(one.state_dict())
@@ -371,7 +371,7 @@ def test_a_seed_makes_the_same_network_and_its_weights_travel(name):
 @pytest.mark.parametrize("name", ["convnet", "small_alexnet", "resnet18", "vit_small"])
 def test_the_gradient_reaches_every_parameter(name):
     network = short(name)
-    (network(pictures(4, size=16)) * torch.randn(4, network.width)).sum().backward()
+    (network(noise(4, size=16)) * torch.randn(4, network.width)).sum().backward()
     still = [n for n, p in network.named_parameters() if p.grad is None or not p.grad.any()]
     assert still == []
 
@@ -431,7 +431,7 @@ def test_a_head_that_ends_in_bn_gives_every_coordinate_mean_0_and_variance_1():
 
 def test_the_kl_is_that_of_the_distributions():
     network = shaken(VAE(channels=2, size=8).double())
-    x = pictures(3, 2, 8, torch.float64)
+    x = noise(3, 2, 8, torch.float64)
     mean, log_variance = network.posterior(x)
     q = torch.distributions.Normal(mean, (0.5 * log_variance).exp())
     wanted = torch.distributions.kl_divergence(q, torch.distributions.Normal(0.0, 1.0)).sum(1)
@@ -442,15 +442,15 @@ def test_the_kl_is_that_of_the_distributions():
 @pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
 def test_the_reconstruction_is_a_log_likelihood(likelihood):
     network = shaken(VAE(channels=2, size=8, width=5, likelihood=likelihood).double())
-    x = pictures(3, 2, 8, torch.float64).round()
-    noise = torch.randn(3, 5, dtype=torch.float64)
+    x = noise(3, 2, 8, torch.float64).round()
+    drawn = torch.randn(3, 5, dtype=torch.float64)
     mean, log_variance = network.posterior(x)
-    expected = network.decode(mean + log_variance.exp().sqrt() * noise)
+    expected = network.decode(mean + log_variance.exp().sqrt() * drawn)
     if likelihood == "bernoulli":
         p = torch.distributions.Bernoulli(expected)
     else:
         p = torch.distributions.Normal(expected, 1.0)
-    terms = network.elbo(x, noise)
+    terms = network.elbo(x, drawn)
     torch.testing.assert_close(terms.reconstruction, -p.log_prob(x).sum((1, 2, 3)), rtol=1e-10, atol=1e-10)
     assert terms.reconstruction.shape == terms.kl.shape == (3,)
     torch.testing.assert_close(terms.loss, (terms.reconstruction + terms.kl).mean())
@@ -458,8 +458,8 @@ def test_the_reconstruction_is_a_log_likelihood(likelihood):
 
 def test_the_vae_learns_and_every_parameter_takes_part():
     torch.manual_seed(0)
-    network = VAE(channels=3, size=8, width=4, planes=8, hidden=32)  # a picture and two planes of random bits
-    x = pictures(16, 3, 8)
+    network = VAE(channels=3, size=8, width=4, planes=8, hidden=32)  # an image and two planes of random bits
+    x = noise(16, 3, 8)
     x[:, 1:] = torch.randint(0, 2, (16, 2, 1, 1)).expand(-1, -1, 8, 8).float()
     weights = list(network.parameters())
     costs = []
@@ -480,7 +480,7 @@ def test_the_vae_learns_and_every_parameter_takes_part():
 
 def test_features_are_those_of_the_layer():
     network = shaken(SmallAlexNet()).eval()
-    x = pictures(3)
+    x = noise(3)
     with torch.no_grad():
         conv5 = network.conv5(network.conv4(network.conv3(network.conv2(network.conv1(x)))))
         fc7 = network.fc7(network.fc6(conv5.flatten(1)))
@@ -490,13 +490,13 @@ def test_features_are_those_of_the_layer():
     assert torch.equal(features(network, x, "conv5", pool=True), conv5.mean((2, 3)))
     assert torch.equal(features(network, x, "fc7.2"), fc7)
     transformer = ViT(size=8, patch=4, depth=2).eval()
-    assert features(transformer, pictures(3, size=8), "blocks.0").shape == (3, 5 * 384)
-    assert features(transformer, pictures(3, size=8), "blocks.0", pool=True).shape == (3, 384)
+    assert features(transformer, noise(3, size=8), "blocks.0").shape == (3, 5 * 384)
+    assert features(transformer, noise(3, size=8), "blocks.0", pool=True).shape == (3, 384)
 
 
 def test_features_are_taken_before_the_next_layer_works_in_place():
     network = shaken(ConvNet()).eval()
-    assert (features(network, pictures(), "conv1.1") < 0).any()
+    assert (features(network, noise(), "conv1.1") < 0).any()
 
 
 def test_features_leave_the_network_as_it_was():
@@ -504,7 +504,7 @@ def test_features_leave_the_network_as_it_was():
     network.conv2.eval()  # a frozen part
     modes = [m.training for m in network.modules()]
     before = copy.deepcopy(network.state_dict())
-    out = features(network, pictures(), "conv3")
+    out = features(network, noise(), "conv3")
     assert not out.requires_grad
     assert [m.training for m in network.modules()] == modes
     assert all(torch.equal(a, b) for a, b in zip(before.values(), network.state_dict().values(), strict=True))
@@ -514,11 +514,11 @@ def test_features_leave_the_network_as_it_was():
 
 def test_the_hook_goes_even_when_the_network_fails():
     network = ConvNet()
-    with pytest.raises(ValueError, match="built for pictures"):
-        features(network, pictures(channels=4), "conv3")
+    with pytest.raises(ValueError, match="built for images"):
+        features(network, noise(channels=4), "conv3")
     assert not network.conv3._forward_hooks
     assert network.training
-    features(network, pictures(), "conv3")
+    features(network, noise(), "conv3")
     assert not network.conv3._forward_hooks
 
 
@@ -542,12 +542,12 @@ class Odd(nn.Module):
         (lambda x: x, "twice", ValueError, "layer 'twice' ran 2 times"),
         (lambda x: x, "never", ValueError, "layer 'never' ran 0 times"),
         (lambda x: (x,), None, TypeError, "Odd gives a tuple, not a tensor"),
-        (lambda x: x.sum(0), None, ValueError, r"Odd gives \(192,\) for 2 pictures"),
+        (lambda x: x.sum(0), None, ValueError, r"Odd gives \(192,\) for 2 images"),
     ],
 )
-def test_layers_without_one_output_a_picture(gives, layer, error, words):
+def test_layers_without_one_output_a_image(gives, layer, error, words):
     with pytest.raises(error, match=words):
-        features(Odd(gives), pictures(size=8), layer)
+        features(Odd(gives), noise(size=8), layer)
 
 
 # Networks of other people
@@ -624,10 +624,10 @@ def test_library_networks_come_without_classifier_and_without_download(monkeypat
         (lambda: encoder("convnet", withs=(8,)), TypeError, "convnet has no setting 'withs'; did you mean 'widths'"),
         (lambda: encoder("resnet18", depth=50), TypeError, "no setting 'depth'; it has: small, zero_init"),
         (lambda: encoder(nn.Flatten(), small=True), TypeError, "built already: it takes no setting 'small'"),
-        (lambda: encoder(nn.Conv2d(3, 4, 3)), ValueError, r"gives \(2, 4, 30, 30\) for 2 pictures.*Add a pool"),
-        (lambda: encoder(nn.Linear(5, 4)), ValueError, r"Linear does not take pictures \(2, 3, 32, 32\)"),
+        (lambda: encoder(nn.Conv2d(3, 4, 3)), ValueError, r"gives \(2, 4, 30, 30\) for 2 images.*Add a pool"),
+        (lambda: encoder(nn.Linear(5, 4)), ValueError, r"Linear does not take images \(2, 3, 32, 32\)"),
         (lambda: encoder(Odd(lambda x: (x,))), TypeError, "Odd gives a tuple"),
-        (lambda: encoder(ConvNet(channels=1)), ValueError, "built for pictures"),
+        (lambda: encoder(ConvNet(channels=1)), ValueError, "built for images"),
         (lambda: ConvNet(chanels=1), TypeError, "ConvNet has no setting 'chanels'; did you mean 'channels'"),
         (lambda: ConvNet(widths=()), ValueError, "widths is empty"),
         (lambda: ConvNet(widths=(8, 0)), ValueError, r"widths\[1\] must be 1 or more"),
@@ -644,14 +644,14 @@ def test_library_networks_come_without_classifier_and_without_download(monkeypat
         (lambda: head("simclr", 8, layers=-1), ValueError, "layers must be 0 or more"),
         (lambda: head("simclr", 8, affine_last=False), ValueError, "needs bn_last=True"),
         (lambda: head("simclr", 8)(torch.randn(2, 9)), ValueError, r"takes features \(N, 8\), got \(2, 9\)"),
-        (lambda: ConvNet()(pictures()[0]), ValueError, r"\(N, 3, H, W\), got \(3, 32, 32\). Give a batch"),
-        (lambda: ConvNet()(pictures(channels=1)), ValueError, r"got \(2, 1, 32, 32\). Build it with their channels"),
-        (lambda: SmallAlexNet()(pictures(size=64)), ValueError, r"\(N, 3, 32, 32\), got .*Build it with their size"),
-        (lambda: ConvNet()(pictures().byte()), TypeError, "takes floating-point pictures, got torch.uint8"),
-        (lambda: ConvNet()([1.0]), TypeError, "takes a tensor of pictures, got list"),
-        (lambda: VAE()(pictures(channels=1)), ValueError, r"\(N, 1, 28, 28\)"),
-        (lambda: VAE(size=8).elbo(2 * pictures(channels=1, size=8)), ValueError, r"in \[0, 1\].*Do not normalise"),
-        (lambda: VAE(size=8).elbo(pictures(3, 1, 8), torch.zeros(2, 64)), ValueError, r"noise must be \(3, 64\)"),
+        (lambda: ConvNet()(noise()[0]), ValueError, r"\(N, 3, H, W\), got \(3, 32, 32\). Give a batch"),
+        (lambda: ConvNet()(noise(channels=1)), ValueError, r"got \(2, 1, 32, 32\). Build it with their channels"),
+        (lambda: SmallAlexNet()(noise(size=64)), ValueError, r"\(N, 3, 32, 32\), got .*Build it with their size"),
+        (lambda: ConvNet()(noise().byte()), TypeError, "takes floating-point images, got torch.uint8"),
+        (lambda: ConvNet()([1.0]), TypeError, "takes a tensor of images, got list"),
+        (lambda: VAE()(noise(channels=1)), ValueError, r"\(N, 1, 28, 28\)"),
+        (lambda: VAE(size=8).elbo(2 * noise(channels=1, size=8)), ValueError, r"in \[0, 1\].*Do not normalize"),
+        (lambda: VAE(size=8).elbo(noise(3, 1, 8), torch.zeros(2, 64)), ValueError, r"noise must be \(3, 64\)"),
     ],
 )
 def test_bad_input_gets_one_sentence(make, error, words):

@@ -10,16 +10,16 @@ from isotherm.cli import main
 from isotherm.evaluate import images
 from isotherm.probes.extract import features_of
 from isotherm.train import runs
-from isotherm.train.config import Place, configure
+from isotherm.train.config import Runtime, configure
 from isotherm.train.loop import train
 
-SMALL = {"images": 400, "batch": 100, "epochs": 2, "watch": 0, "encoder.widths": [8, 16]}
+SMALL = {"images": 400, "batch": 100, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "a"
-    train(configure(SMALL), Place(out=out, quiet=True))
+    train(configure(SMALL), Runtime(out=out, quiet=True))
     return out
 
 
@@ -29,10 +29,10 @@ def test_a_run_is_probed_and_its_embedding_examined(run, tmp_path, capsys):
     words = ["evaluate", str(run), "--probe", "knn, linear,fewshot", "--html", str(page), "--json", str(numbers)]
     assert main(words) == 0
     out = capsys.readouterr().out
-    for said in ("knn, k = 1", "linear, 5 a class", "uniformity"):
+    for said in ("knn, k = 1", "linear, 5 per class", "uniformity"):
         assert said in out
     found = json.loads(numbers.read_text())
-    assert {"knn, k = 1", "knn, k = 20", "linear", "linear, 5 a class"} <= set(found["probes"])
+    assert {"knn, k = 1", "knn, k = 20", "linear", "linear, 5 per class"} <= set(found["probes"])
     assert found["probes"]["linear"]["n"] == 360
     assert "alignment" in found["measures"]
     assert "</html>" in page.read_text()
@@ -70,10 +70,10 @@ def test_mistakes_are_told_in_one_line(words, said, run, capsys):
     assert "Traceback" not in err
 
 
-def test_pictures_without_labels_or_test_are_refused(tmp_path, capsys):
+def test_images_without_labels_or_test_are_refused(tmp_path, capsys):
     np.save(tmp_path / "u.npy", np.random.default_rng(0).integers(0, 256, (64, 8, 8), np.uint8))
     settings = {**SMALL, "images": None, "batch": 32, "data": f"arrays:{tmp_path}/u.npy"}
-    train(configure(settings), Place(out=tmp_path / "a", quiet=True))
+    train(configure(settings), Runtime(out=tmp_path / "a", quiet=True))
     assert main(["evaluate", str(tmp_path / "a")]) == 2
     assert "no part 'test'" in capsys.readouterr().err
 

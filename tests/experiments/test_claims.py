@@ -196,11 +196,11 @@ def test_partners_share_what_is_varied_in_both():
     assert other.mean == 4.0
     assert not found.sure
     rows = report.compared(records, Comparison("b", "m"))[1]
-    assert rows[0][4:] == ["one seed", "no telling"]
+    assert rows[0][4:] == ["one seed", "inconclusive"]
 
 
 @pytest.mark.parametrize(("name", "arms"), [("dystress", ("SimCLR", "DySTreSS")), ("cacr", ("CL", "AU-CL", "HN-CL"))])
-def test_rivals_of_a_seed_start_from_the_same_weights_and_pictures(name, arms):
+def test_rivals_of_a_seed_start_from_the_same_weights_and_images(name, arms):
     points = studies.load(name).points("smoke")
     built = [build(next(p.config for p in points if p.arm == a and p.seed == 0)) for a in arms]
     first, *others = [{k: v for k, v in b.method.state_dict().items() if k.startswith("network.")} for b in built]

@@ -16,22 +16,22 @@ from isotherm.probes.linear import linear
 from isotherm.report import Page, figures
 from isotherm.report.charts import Picture
 from isotherm.train.config import configure
-from isotherm.train.modality.images import pictures
+from isotherm.train.modality.images import images_of
 
-PICTURES = tuple(group for group in measuring.GROUPS if group not in measuring.OF_SENTENCES)
-SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "watch": 0}
+IMAGES = tuple(group for group in measuring.GROUPS if group not in measuring.OF_SENTENCES)
+SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "monitor": 0}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "r"
-    carry_out(configure({**SMALL, "randbit": 2, "imbalance": "linear"}), folder, PICTURES)
+    carry_out(configure({**SMALL, "randbit": 2, "imbalance": "linear"}), folder, IMAGES)
     return folder
 
 
 def test_every_group_gives_what_it_names(run):
-    found = done(run, PICTURES)["measures"]
-    names = set(described(PICTURES)) - {"linear_digit"}  # nothing was pasted on these
+    found = done(run, IMAGES)["measures"]
+    names = set(described(IMAGES)) - {"linear_digit"}  # nothing was pasted on these
     assert names <= found.keys()
     assert all(np.isfinite(found[name]) for name in names)
 
@@ -70,11 +70,11 @@ def test_pairs_before_training_are_those_of_the_first_weights(run):
     assert found["pairs_before"] != found["pairs_after"]
 
 
-def test_the_probe_of_the_whole_set_is_taught_on_balanced_pictures(run):
-    learnt = pictures(configure({**SMALL, "randbit": 2, "imbalance": "linear"}), "train").counts()
+def test_the_probe_of_the_whole_set_is_taught_on_balanced_images(run):
+    learnt = images_of(configure({**SMALL, "randbit": 2, "imbalance": "linear"}), "train").counts()
     assert max(learnt) > 4 * min(learnt)
     trained = Trained(run)
-    even = pictures(configure({**SMALL, "randbit": 2}), "train")
+    even = images_of(configure({**SMALL, "randbit": 2}), "train")
     bank = features_of(trained.run.network.encoder, even, trained.run.recipe)
     expected = linear(bank, even.labels, trained.queries, trained.test.labels, seed=0).accuracy
     assert done(run)["measures"]["linear_whole"] == expected
@@ -128,22 +128,22 @@ def test_a_further_group_is_measured_without_training_again(tmp_path):
 # data that probes
 
 
-def test_k_bit_pictures_are_a_set_with_options():
-    images = pictures(configure({"data": "k-bit", "data_options.bits": 3, "data_options.size": 4}), "train")
+def test_k_bit_images_are_a_set_with_options():
+    images = images_of(configure({"data": "k-bit", "data_options.bits": 3, "data_options.size": 4}), "train")
     assert tuple(images.pixels.shape) == (4096, 3, 4, 4)
     assert sorted(images.labels.unique().tolist()) == list(range(8))
 
 
 def test_digits_are_limited_where_they_are_learnt_from_only():
     config = configure({"data": "digits", "digits": 3})
-    assert len(pictures(config, "train").more_labels["digit_picture"].unique()) == 3
-    assert len(pictures(config, "test").more_labels["digit_picture"].unique()) > 100
+    assert len(images_of(config, "train").more_labels["digit_image"].unique()) == 3
+    assert len(images_of(config, "test").more_labels["digit_image"].unique()) > 100
 
 
 # telling
 
 
-def test_a_picture_goes_into_the_page_and_beside_it(tmp_path):
+def test_a_image_goes_into_the_page_and_beside_it(tmp_path):
     png = b"\x89PNG\r\n\x1a\nnot really"
     page = Page("x")
     page.figure(Picture("A <title>", png, 'what "it" shows'))

@@ -27,7 +27,7 @@ def seconds(records):
 
 STUDY = SimpleNamespace(
     __doc__="Does a page tell what was found? (nobody 2021)",
-    base={"watch": 0},
+    base={"monitor": 0},
     arms=(
         Arm("plain", {"loss": "NTXentLoss"}, {TAU: TEMPERATURES}),
         Arm("decoupled", {"loss": "DCLLoss"}, {TAU: TEMPERATURES}),

@@ -22,7 +22,7 @@ from isotherm.experiments.measuring import done
 from isotherm.experiments.records import Record, Records, read
 from isotherm.experiments.study import Arm, Claim, Scale
 from isotherm.train import runs
-from isotherm.train.config import Place
+from isotherm.train.config import Runtime
 from isotherm.train.loop import Run, fabric_for
 
 TAU = "loss.temperature"
@@ -117,7 +117,7 @@ def test_unknown_studies_scales_and_values_are_refused_before_anything_runs(tmp_
 def module(**changes):
     parts = {
         "__doc__": "A question?",
-        "base": {"watch": 0},
+        "base": {"monitor": 0},
         "arms": (Arm("a", {"loss": "NTXentLoss"}, {TAU: (0.1, 0.5)}),),
         "scales": {"smoke": Scale("", {"images": 300, "epochs": 1, "batch": 100, "encoder.widths": [8]})},
         "claims": (Claim("It rises.", "§1", ("knn",), rules.trend("knn", "a", 1)),),
@@ -156,8 +156,8 @@ def test_seeds_once_and_only_shape_the_grid():
 
 
 @pytest.fixture(scope="module")
-def random_pictures(tmp_path_factory):
-    path = tmp_path_factory.mktemp("pictures") / "random.npz"
+def random_images(tmp_path_factory):
+    path = tmp_path_factory.mktemp("images") / "random.npz"
     rng = np.random.default_rng(0)
     arrays = {}
     for split in ("train", "test"):
@@ -181,14 +181,14 @@ def test_every_kind_of_run_on_sentences_at_paper_scale_takes_a_step(tmp_path):
     pytest.importorskip("transformers", reason="the extra 'text' is not installed")
     rows = [f"sentence number {i} of {i * i}" for i in range(8)]
     (tmp_path / "corpus.txt").write_text("\n".join(rows))
-    text.small(text.train_tokeniser(rows, 300), width=16, layers=2, heads=2).save(tmp_path / "bert")
+    text.small(text.train_tokenizer(rows, 300), width=16, layers=2, heads=2).save(tmp_path / "bert")
     kinds = {p.config.loss["name"]: p.config for p in studies.load("sentences").points("paper")}
     assert set(kinds) == {"InfoNCELoss", "MACLLoss", "DySTreSSLoss"}
     for name, config in kinds.items():
         assert (config.encoder["pooling"], config.encoder["length"], config.head["name"]) == ("cls", 32, "simcse")
         encoder = {**config.encoder, "name": f"hf:{tmp_path / 'bert'}"}
         small = replace(config, data=f"text:{tmp_path / 'corpus.txt'}", batch=4, encoder=encoder)
-        place = Place(out=tmp_path / name, quiet=True)
+        place = Runtime(out=tmp_path / name, quiet=True)
         place.out.mkdir()
         run = Run(fabric_for(small, place), small, place)
         with run.closing():
@@ -198,15 +198,15 @@ def test_every_kind_of_run_on_sentences_at_paper_scale_takes_a_step(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in studies.names() if name != "sentences"])
-def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_pictures, tmp_path):
-    """The paper's network, views, optimiser and loss; the pictures are few, random and (ImageNet's apart) 32 × 32."""
-    data = None if name == "saturation" else random_pictures
+def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_images, tmp_path):
+    """The paper's network, views, optimizer and loss; the images are few, random and (ImageNet's apart) 32 × 32."""
+    data = None if name == "saturation" else random_images
     kinds = {}
     for point in studies.load(name).points("paper", data):
         kinds.setdefault((point.config.method["name"], point.config.loss.get("name"), point.config.views), point.config)
     for config in kinds.values():
         small = replace(config, batch=4, imbalance="none", images=None, size=32 if config.size is None else config.size)
-        place = Place(out=tmp_path, quiet=True)
+        place = Runtime(out=tmp_path, quiet=True)
         run = Run(fabric_for(small, place), small, place)
         with run.closing():
             value, _ = run.advance(next(iter(run.loader.epoch(0))))

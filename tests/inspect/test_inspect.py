@@ -131,7 +131,7 @@ def bad(z=CLUSTERS, **changes):
     [
         (bad(rows={7: np.nan, 300: np.inf}), {}, r"2 of 400 rows hold NaN or infinite numbers: rows 7, 300\..*--drop"),
         (bad(rows={12: 0}), {}, "1 of 400 rows hold nothing but zeros, which have no direction: row 12"),
-        (CLUSTERS[:, 0], {}, r"a 2-D array is wanted, one row an item; it has array 400"),
+        (CLUSTERS[:, 0], {}, r"a 2-D array is wanted, one row per item; it has array 400"),
         (CLUSTERS[:, :1], {}, "2-D array"),
         (CLUSTERS[None], {}, "2-D array"),
         (CLUSTERS[:1], {}, "1 usable embeddings; at least 2"),
@@ -216,15 +216,15 @@ def test_a_huge_file_is_mapped_and_sampled(tmp_path):
     """10 GB that hardly exist on the disk: only the sampled rows may be touched."""
     path = tmp_path / "huge.npy"
     array = np.lib.format.open_memmap(path, "w+", np.float32, (20_000_000, 128))
-    places = np.sort(np.random.default_rng(0).choice(20_000_000, 200, replace=False))
-    array[places] = RANDOM.normal(size=(200, 128))
+    indices = np.sort(np.random.default_rng(0).choice(20_000_000, 200, replace=False))
+    array[indices] = RANDOM.normal(size=(200, 128))
     del array
     with pytest.raises(ValueError, match=r"20,000,000 embeddings; .* hours\. Give a sample, such as --sample 50000"):
         I.read(path)
     started = time.perf_counter()
     found = I.read(path, sample=200)
     assert time.perf_counter() - started < 20
-    assert found.rows.tolist() == places.tolist()
+    assert found.rows.tolist() == indices.tolist()
     path.unlink()
 
 

@@ -33,7 +33,7 @@ ON_VIEWS = {"BarlowTwinsLoss", "VICRegLoss", "GeneralizedContrastiveLoss"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A BERT of two narrow layers with a tokeniser that knows 48 words."""
+    """A BERT of two narrow layers with a tokenizer that knows 48 words."""
     path = tmp_path_factory.mktemp("bert")
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     (path / "vocab.txt").write_text("\n".join(special + WORDS))
@@ -62,7 +62,7 @@ def model(untouched):
 
 
 @pytest.fixture
-def tokeniser(folder):
+def tokenizer(folder):
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
@@ -248,7 +248,7 @@ def test_a_loss_that_cannot_be_used_says_why_and_which_can(model, name):
         (nn.InfoNCELoss(), {"pairing": "cross-view"}, ValueError, "did you mean 'cross_view'"),
         (nn.InfoNCELoss(), {"pairing": "own", "symmetric": True}, ValueError, 'symmetric belongs to pairing="cross'),
         (nn.InfoNCELoss(), {"views": 1}, ValueError, "2 or more; got 1"),
-        (nn.InfoNCELoss(reduction="none"), {}, ValueError, "one number, not one a query"),
+        (nn.InfoNCELoss(reduction="none"), {}, ValueError, "one number, not one each"),
         (nn.InfoNCELoss, {}, TypeError, "got the class InfoNCELoss, not an instance"),
         (torch.nn.CrossEntropyLoss(), {}, TypeError, "must be one of isotherm.nn, .* got a CrossEntropyLoss"),
     ],
@@ -377,9 +377,9 @@ def test_the_trainer_may_put_a_wrapped_model_into_the_loss(model, tmp_path):
 # transformers.Trainer
 
 
-def tokens(tokeniser, columns, rows=16):
+def tokens(tokenizer, columns, rows=16):
     """A dataset of token numbers: one column flat, several nested."""
-    encoded = [tokeniser(column)["input_ids"] for column in texts(columns, rows)]
+    encoded = [tokenizer(column)["input_ids"] for column in texts(columns, rows)]
     ids = encoded[0] if columns == 1 else [list(row) for row in zip(*encoded, strict=True)]
     return datasets.Dataset.from_dict({"input_ids": ids})
 
@@ -395,10 +395,10 @@ def together(rows):
     [(1, nn.InfoNCELoss(0.05)), (2, nn.NTXentLoss(0.05)), (3, nn.MACLLoss(0.05))],
     ids=["texts", "pairs", "hard negatives"],
 )
-def test_the_trainer_of_transformers_trains_and_predicts_embeddings(encoder, tokeniser, tmp_path, columns, loss):
-    collate = transformers.DataCollatorWithPadding(tokeniser) if columns == 1 else together
+def test_the_trainer_of_transformers_trains_and_predicts_embeddings(encoder, tokenizer, tmp_path, columns, loss):
+    collate = transformers.DataCollatorWithPadding(tokenizer) if columns == 1 else together
     model = ContrastiveModel(encoder, loss, pooling="mean", head=torch.nn.Linear(32, 16))
-    data = tokens(tokeniser, columns)
+    data = tokens(tokenizer, columns)
     trainer = transformers.Trainer(
         model=model,
         args=arguments(tmp_path, transformers.TrainingArguments),
@@ -413,7 +413,7 @@ def test_the_trainer_of_transformers_trains_and_predicts_embeddings(encoder, tok
     assert not trainer.model_accepts_loss_kwargs  # or it would not average accumulated batches
 
 
-def test_a_checkpoint_of_the_trainer_holds_encoder_head_and_temperature(folder, tokeniser, tmp_path):
+def test_a_checkpoint_of_the_trainer_holds_encoder_head_and_temperature(folder, tokenizer, tmp_path):
     def trainer(steps):
         torch.manual_seed(1)
         encoder = transformers.BertModel.from_pretrained(folder, add_pooling_layer=False)
@@ -428,8 +428,8 @@ def test_a_checkpoint_of_the_trainer_holds_encoder_head_and_temperature(folder, 
                 save_steps=2,
                 lr_scheduler_type="constant",
             ),
-            train_dataset=tokens(tokeniser, 1),
-            data_collator=transformers.DataCollatorWithPadding(tokeniser),
+            train_dataset=tokens(tokenizer, 1),
+            data_collator=transformers.DataCollatorWithPadding(tokenizer),
         )
 
     whole = trainer(4)
@@ -441,8 +441,8 @@ def test_a_checkpoint_of_the_trainer_holds_encoder_head_and_temperature(folder, 
         torch.testing.assert_close(a, b, msg=name)
 
 
-def test_texts_and_pairs_give_the_loss_of_simcse(encoder, tokeniser):
-    ids = torch.tensor(tokens(tokeniser, 1, rows=6)["input_ids"])
+def test_texts_and_pairs_give_the_loss_of_simcse(encoder, tokenizer):
+    ids = torch.tensor(tokens(tokenizer, 1, rows=6)["input_ids"])
     model = ContrastiveModel(encoder, nn.InfoNCELoss(0.05)).train()
     torch.manual_seed(2)
     value = model(ids)["loss"]
@@ -455,13 +455,13 @@ def test_texts_and_pairs_give_the_loss_of_simcse(encoder, tokeniser):
     torch.testing.assert_close(model(twice)["loss"], value)
 
 
-def test_both_adapters_agree_on_hard_negatives(model, encoder, tokeniser):
+def test_both_adapters_agree_on_hard_negatives(model, encoder, tokenizer):
     inside = ContrastiveModel(encoder, nn.InfoNCELoss(0.05), pooling="mean").train()
     for part in inside.modules():
         if isinstance(part, torch.nn.Dropout):
             part.p = 0.0
     encoder.config.attention_probs_dropout_prob = 0.0
-    value = inside(**together(list(tokens(tokeniser, 3, rows=6))))["loss"]
+    value = inside(**together(list(tokens(tokenizer, 3, rows=6))))["loss"]
     torch.testing.assert_close(value, SentenceTransformerLoss(model.eval(), nn.InfoNCELoss(0.05))(features(model, 3)))
 
 

@@ -170,7 +170,7 @@ def test_bad_bank_index():
     q, bank = views(1, n=3)[0], views(1, n=8, seed=1)[0]
     with pytest.raises(ValueError, match="the bank has 8 entries"):
         banked(q, torch.tensor([0, 1, 8]), bank)
-    with pytest.raises(ValueError, match="one bank entry a query"):
+    with pytest.raises(ValueError, match="one bank entry per query"):
         banked(q, torch.tensor([0, 1]), bank)
     with pytest.raises(ValueError, match="which has 8"):
         banked(q, torch.tensor([0, 1, 2]), bank, among=torch.tensor([9]))

@@ -19,8 +19,8 @@ EXEMPT = {
     ("rotation", "BarlowTwinsLoss"): "compares single features",
     ("rotation", "VICRegLoss"): "compares single features",
     ("rotation", "GeneralizedContrastiveLoss"): "swd projects on a random basis: invariant in distribution only",
-    ("length", "BarlowTwinsLoss"): "does not normalise",
-    ("length", "VICRegLoss"): "does not normalise",
+    ("length", "BarlowTwinsLoss"): "does not normalize",
+    ("length", "VICRegLoss"): "does not normalize",
 }
 SMOOTH = {"DySTreSSLoss": {"detach": False}}
 """Settings under which the gradient is that of the value; the default detaches τ(s)."""

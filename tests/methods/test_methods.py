@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, normalize
 from isotherm import nn, pairing
 from isotherm.encoders import VAE, encoder, head
 from isotherm.losses import catalogue
-from isotherm.methods import METHODS, Network, Slow, method
+from isotherm.methods import METHODS, MomentumCopy, Network, method
 from isotherm.temperature import Constant
 from isotherm.types import Batch
 
@@ -24,11 +24,11 @@ def network(seed=0):
     return Network(flat, tnn.Linear(8, WIDTH)).double()
 
 
-def batch(n=5, views=2, seed=1, places=None, classes=3):
+def batch(n=5, views=2, seed=1, indices=None, classes=3):
     torch.manual_seed(seed)
     x = [torch.randn(n, 3, 2, 2, dtype=torch.float64) for _ in range(views)]
-    places = torch.arange(n) if places is None else torch.tensor(places)
-    return Batch(x, torch.arange(n) % classes, places)
+    indices = torch.arange(n) if indices is None else torch.tensor(indices)
+    return Batch(x, torch.arange(n) % classes, indices)
 
 
 def made(name, loss=None, **settings):
@@ -57,35 +57,35 @@ def test_supcon_sees_the_labels_of_every_view():
 
 
 def test_bank_is_a_softmax_over_every_entry():
-    m, b = made("bank", nn.NTXentLoss(0.3)), batch(views=1, places=[3, 7, 11, 0, 19])
+    m, b = made("bank", nn.NTXentLoss(0.3)), batch(views=1, indices=[3, 7, 11, 0, 19])
     logits = z_of(m.network, b.views[0]) @ m.bank.T / 0.3
-    torch.testing.assert_close(m.compare(b), cross_entropy(logits, b.places))
+    torch.testing.assert_close(m.compare(b), cross_entropy(logits, b.indices))
 
 
 def test_bank_is_written_after_the_step_with_what_was_compared():
-    m, b = made("bank", nn.NTXentLoss(), momentum=0.5), batch(views=1, places=[3, 7, 11, 0, 19])
+    m, b = made("bank", nn.NTXentLoss(), momentum=0.5), batch(views=1, indices=[3, 7, 11, 0, 19])
     before = m.bank.clone()
     m.compare(b)
     assert torch.equal(m.bank, before)
     z = z_of(m.network, b.views[0]).detach()
     m.after_step()
     expected = before.clone()
-    expected[b.places] = normalize(0.5 * before[b.places] + 0.5 * z, dim=1)
+    expected[b.indices] = normalize(0.5 * before[b.indices] + 0.5 * z, dim=1)
     torch.testing.assert_close(m.bank, expected, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(m.bank.norm(dim=1), torch.ones(20, dtype=torch.float64))
 
 
 def test_bank_draws_negatives_outside_the_batch_anew_each_step():
     m, b = made("bank", nn.NTXentLoss(0.3), negatives=6), batch(views=1)
-    drawn = [m._drawn(b.places)]
+    drawn = [m._drawn(b.indices)]
     m.at(1, 10)
-    drawn.append(m._drawn(b.places))
+    drawn.append(m._drawn(b.indices))
     for chosen in drawn:
         assert len(set(chosen.tolist())) == 6
-        assert not set(chosen.tolist()) & set(b.places.tolist())
+        assert not set(chosen.tolist()) & set(b.indices.tolist())
     assert drawn[0].tolist() != drawn[1].tolist()
     z = z_of(m.network, b.views[0])
-    logits = torch.cat([(z * m.bank[b.places]).sum(1, keepdim=True), z @ m.bank[drawn[1]].T], 1) / 0.3
+    logits = torch.cat([(z * m.bank[b.indices]).sum(1, keepdim=True), z @ m.bank[drawn[1]].T], 1) / 0.3
     torch.testing.assert_close(m.compare(b), cross_entropy(logits, torch.zeros(5, dtype=torch.long)))
 
 
@@ -93,8 +93,8 @@ def test_hard_bank_takes_the_nearest_entries():
     m, b = made("bank", nn.HardContrastiveLoss(0.3, top_k=4)), batch(views=1)
     z = z_of(m.network, b.views[0])
     s = z @ m.bank.T
-    positive = s.gather(1, b.places[:, None])
-    hardest = s.scatter(1, b.places[:, None], -math.inf).topk(4, 1).values
+    positive = s.gather(1, b.indices[:, None])
+    hardest = s.scatter(1, b.indices[:, None], -math.inf).topk(4, 1).values
     logits = torch.cat([positive, hardest], 1) / 0.3
     torch.testing.assert_close(m.compare(b), cross_entropy(logits, torch.zeros(5, dtype=torch.long)))
 
@@ -211,7 +211,7 @@ def test_byol_sums_and_simsiam_averages_both_directions():
 
 def test_slow_copy_follows_along_half_a_cosine():
     net = network()
-    slow = Slow(net, 0.9, 1.0)
+    slow = MomentumCopy(net, 0.9, 1.0)
     start = [p.clone() for p in slow.network.parameters()]
     with torch.no_grad():
         for p in net.parameters():
@@ -239,7 +239,7 @@ def test_vae_draws_the_same_noise_for_the_same_step():
     assert m.compare(b) == first
     m.at(4, 10)
     assert m.compare(b) != first
-    half = Batch([b.views[0][1:]], b.labels[1:], b.places[1:])
+    half = Batch([b.views[0][1:]], b.labels[1:], b.indices[1:])
     m.at(3, 10)
     torch.testing.assert_close(m.embed(half)[0], m.embed(b)[0][1:])
 
@@ -282,7 +282,7 @@ def test_unknown_names_are_met_with_the_nearest():
         made("mocov22", nn.NTXentLoss())
     with pytest.raises(TypeError, match="did you mean 'momentum'"):
         made("bank", nn.NTXentLoss(), momentun=0.3)
-    with pytest.raises(ValueError, match="one view of each picture"):
+    with pytest.raises(ValueError, match="one view of each image"):
         made("bank", nn.NTXentLoss()).check_views(2)
     with pytest.raises(ValueError, match="2 or more views"):
         made("simclr", nn.NTXentLoss()).check_views(1)

@@ -133,9 +133,9 @@ def test_selection_equals_a_stable_sort_whatever_ties_there_are(k, levels):
     expected = torch.sort(s, dim=1, descending=True, stable=True)
     for folds in (1, 2, 5):
         if folds == 1 or s.shape[1] // folds > k:
-            values, places = largest(s, k, folds)
+            values, indices = largest(s, k, folds)
             assert torch.equal(values, expected.values[:, :k])
-            assert torch.equal(places, expected.indices[:, :k])
+            assert torch.equal(indices, expected.indices[:, :k])
 
 
 def test_strips_of_the_least_height_find_the_same_neighbours():
@@ -209,7 +209,7 @@ def test_protocols_are_the_papers():
 def test_protocols_reach_what_the_exact_probe_reaches(name):
     how = protocol(name)
     # Features of the size that the learning rate is for: 30 wants them short, Adam's 0.001 longer.
-    parts = (3 * X, Y, 3 * XT, YT) if how.optimiser == "adam" else (F.normalize(X), Y, F.normalize(XT), YT)
+    parts = (3 * X, Y, 3 * XT, YT) if how.optimizer == "adam" else (F.normalize(X), Y, F.normalize(XT), YT)
     found = follow(how, *parts)
     assert found.accuracy > linear(*GIVEN).accuracy - 0.02
     assert follow(how, *parts) == found
@@ -239,7 +239,7 @@ def test_the_protocols_layer_is_used_where_there_is_one():
     assert features_of(body, fraction(TEST, 20), small, layer="fc7").shape == (20, 4096)
 
 
-def test_features_are_of_plain_pictures_in_eval_mode():
+def test_features_are_of_plain_images_in_eval_mode():
     body = network()
     body.conv1.eval()
     modes = [part.training for part in body.modules()]
@@ -298,7 +298,7 @@ def test_two_classes_have_one_logit_and_a_weight_of_the_positive_one():
     def binary(images):
         return replace(images, labels=(images.labels == 3).long(), classes=("other", "three"))
 
-    train, test = binary(fraction(TRAIN, 257)), binary(TEST)  # the last batch would be a single picture
+    train, test = binary(fraction(TRAIN, 257)), binary(TEST)  # the last batch would be a single image
     found = finetune(network(), train, test, DIGITS, epochs=3)
     negative, positive = train.counts()
     assert found.settings["lr"] == 1.0
@@ -334,7 +334,7 @@ def test_few_items_are_part_of_more():
     assert torch.bincount(Y[list(ten)]).tolist() == [10] * 10
 
 
-def test_few_shot_finetuning_draws_pictures():
+def test_few_shot_finetuning_draws_images():
     found = few_shot_finetune(network(), TRAIN, TEST, DIGITS, per_class=2, seeds=(0, 1), epochs=2)
     assert found.n == 2
     assert found.scores[0].seed == 0
@@ -375,8 +375,8 @@ def test_wilson_is_the_interval_whose_ends_just_admit_the_share():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({1: Y[:299]}, r"train_labels must hold one label an item, shape \(300,\); got \(299,\)"),
-        ({3: YT[:5]}, r"test_labels must hold one label an item, shape \(100,\); got \(5,\)"),
+        ({1: Y[:299]}, r"train_labels must hold one label per item, shape \(300,\); got \(299,\)"),
+        ({3: YT[:5]}, r"test_labels must hold one label per item, shape \(100,\); got \(5,\)"),
         ({1: Y[:300].clamp_max(8)}, r"1 of the 10 classes are tested but not in the training part: 9"),
         ({1: Y[:300] * 0, 3: YT[:100] * 0}, "at least 2 classes"),
         ({1: Y[:300] - 1}, "train_labels holds -1: below 0 means unknown"),
@@ -386,7 +386,7 @@ def test_wilson_is_the_interval_whose_ends_just_admit_the_share():
         ({0: X[:300].long()}, "train must hold floating-point features, got torch.int64"),
         ({0: X[:300].numpy()}, r"train must be a tensor of features \(N, D\), got ndarray"),
         ({0: X[:0], 1: Y[:0]}, r"train holds no features: shape \(0, 64\)"),
-        ({2: XT[:100, :5]}, "train has 64 features an item, test has 5"),
+        ({2: XT[:100, :5]}, "train has 64 features per item, test has 5"),
         ({2: XT[0]}, r"test must have shape \(N, D\)"),
     ],
 )
@@ -410,14 +410,14 @@ def test_what_cannot_be_probed_is_said(probe, change, words):
         (lambda: linear(*FEW, regularisation=0), "regularisation must be a positive number"),
         (lambda: linear(X[:3], torch.arange(3), X[:3], torch.arange(3)), "every class has a single training item"),
         (lambda: protocol("wang-lui"), "did you mean 'wang-liu'"),
-        (lambda: replace(protocol("wang-liu"), optimiser="sdg").make(torch.nn.Linear(1, 1)), "did you mean 'sgd'"),
+        (lambda: replace(protocol("wang-liu"), optimizer="sdg").make(torch.nn.Linear(1, 1)), "did you mean 'sgd'"),
         (lambda: follow(protocol("wang-liu").shortened(3), FEW[0] * 1e30, *FEW[1:]), "wang-liu, 3 epochs diverged"),
         (lambda: few_shot(*FEW, per_class=100), "cannot draw 100"),
         (lambda: few_shot(*FEW, per_class=0), "per_class must be 1 or more"),
         (lambda: few_shot(*FEW, per_class=1, seeds=[1]), "2 different seeds or more"),
         (lambda: finetune(network(), TRAIN, TEST, DIGITS, [1.0]), "for each of the 10 classes, got 1"),
         (lambda: finetune(network(), TRAIN, TEST, DIGITS, [0.0] * 10), "positive numbers"),
-        (lambda: finetune(network(), TRAIN, TEST, DIGITS, "equal"), "'balanced', None or one number a class"),
+        (lambda: finetune(network(), TRAIN, TEST, DIGITS, "equal"), "'balanced', None or one number per class"),
         (lambda: features_of(network(), TEST, DIGITS, layer="fc7"), "has no layer 'fc7'"),
         (lambda: wilson(3, 2), "got 3 of 2"),
     ],

@@ -258,7 +258,7 @@ def test_zero_vectors_have_similarity_zero_and_are_counted(tmp_path):
 def test_what_is_no_embedding_is_refused(everything):
     with pytest.raises(ValueError, match=r"NaN or infinite numbers for 1 of .* the first is '"):
         sts(lambda s: torch.cat([torch.full((1, 3), math.nan), torch.rand(len(s) - 1, 3)]), everything)
-    with pytest.raises(ValueError, match="one row a sentence"):
+    with pytest.raises(ValueError, match="one row per sentence"):
         sts(lambda s: torch.rand(3, 3), everything)
     with pytest.raises(TypeError, match="ndarray"):
         sts(lambda s: np.ones((len(s), 3)), everything)

@@ -20,7 +20,7 @@ from isotherm.experiments import measuring  # noqa: E402
 from isotherm.methods import Network, SimCSE  # noqa: E402
 from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
-from isotherm.train.config import Place, configure, help_text  # noqa: E402
+from isotherm.train.config import Runtime, configure, help_text  # noqa: E402
 from isotherm.train.loop import Run, Stopped, fabric_for, train  # noqa: E402
 from isotherm.train.presets import PRESETS  # noqa: E402
 from isotherm.types import Batch  # noqa: E402
@@ -31,7 +31,7 @@ WORDS = [
     *("on", "under", "near", "mat", "tree", "house", "red", "old", "small", "one", "two"),
 ]
 SMALL = {"encoder.width": 16, "encoder.layers": 2, "encoder.heads": 2, "encoder.vocabulary": 300}
-QUICK = {**SMALL, "batch": 16, "epochs": 2, "watch": 0}
+QUICK = {**SMALL, "batch": 16, "epochs": 2, "monitor": 0}
 
 
 def sentence(rng):
@@ -57,14 +57,14 @@ def triples(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tokeniser(corpus):
-    return text.train_tokeniser(corpus.read_text().splitlines(), 300)
+def tokenizer(corpus):
+    return text.train_tokenizer(corpus.read_text().splitlines(), 300)
 
 
 @pytest.fixture
-def encoder(tokeniser):
+def encoder(tokenizer):
     torch.manual_seed(0)
-    return text.small(tokeniser, width=16, layers=2, heads=2)
+    return text.small(tokenizer, width=16, layers=2, heads=2)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def senteval(tmp_path_factory):
 
 def run(out, corpus, **settings):
     config = configure({"data": f"text:{corpus}", **QUICK, **settings})
-    train(config, Place(out=out, quiet=True, resume=True))
+    train(config, Runtime(out=out, quiet=True, resume=True))
     return out
 
 
@@ -150,13 +150,13 @@ def test_pooling_is_what_it_says(encoder):
             torch.testing.assert_close(encoder(tokens), z)
 
 
-def test_a_tokeniser_is_the_same_every_time_and_from_its_file(corpus, tokeniser, tmp_path):
-    again = text.train_tokeniser(corpus.read_text().splitlines(), 300)
-    assert again.get_vocab() == tokeniser.get_vocab()
-    (tmp_path / "tokenizer.json").write_text(tokeniser.backend_tokenizer.to_str())
-    read = text.read_tokeniser(tmp_path / "tokenizer.json")
-    assert read("the cat sits")["input_ids"] == tokeniser("the cat sits")["input_ids"]
-    assert read.pad_token_id == tokeniser.pad_token_id
+def test_a_tokenizer_is_the_same_every_time_and_from_its_file(corpus, tokenizer, tmp_path):
+    again = text.train_tokenizer(corpus.read_text().splitlines(), 300)
+    assert again.get_vocab() == tokenizer.get_vocab()
+    (tmp_path / "tokenizer.json").write_text(tokenizer.backend_tokenizer.to_str())
+    read = text.read_tokenizer(tmp_path / "tokenizer.json")
+    assert read("the cat sits")["input_ids"] == tokenizer("the cat sits")["input_ids"]
+    assert read.pad_token_id == tokenizer.pad_token_id
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "first-last-avg"])
@@ -197,7 +197,7 @@ def test_a_model_that_cannot_be_had_says_what_to_do(encoder, tmp_path, monkeypat
     encoder.save(tmp_path / "m")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "m" / name).unlink()
-    with pytest.raises(ValueError, match=r"has a model but no tokeniser .*copy tokenizer.json"):
+    with pytest.raises(ValueError, match=r"has a model but no tokenizer .*copy tokenizer.json"):
         text.pretrained(f"hf:{tmp_path / 'm'}")
     with pytest.raises(ValueError, match=r"no config\.json"):
         text.pretrained(f"hf:{tmp_path}")
@@ -219,18 +219,18 @@ def test_a_model_that_cannot_be_had_says_what_to_do(encoder, tmp_path, monkeypat
 
 @pytest.mark.parametrize("kind", ["Roberta", "DistilBert", "MPNet", "Electra"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_other_architectures_load_train_and_give_the_vectors_of_sentence_transformers(kind, tokeniser, tmp_path):
+def test_other_architectures_load_train_and_give_the_vectors_of_sentence_transformers(kind, tokenizer, tmp_path):
     """Positions that start behind the padding token, no pooler, no token types, other names for dropout."""
     sentence_transformers = pytest.importorskip("sentence_transformers")
     shape = {"DistilBert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}}.get(
         kind, {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     )
     positions = 34 if kind in ("Roberta", "MPNet") else 32
-    sizes = {"vocab_size": len(tokeniser), "max_position_embeddings": positions, "pad_token_id": tokeniser.pad_token_id}
+    sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": positions, "pad_token_id": tokenizer.pad_token_id}
     config = getattr(transformers, f"{kind}Config")(**shape, **sizes)
     torch.manual_seed(0)
     getattr(transformers, f"{kind}Model")(config).save_pretrained(tmp_path / "m")
-    tokeniser.save_pretrained(tmp_path / "m")
+    tokenizer.save_pretrained(tmp_path / "m")
     encoder = text.pretrained(f"hf:{tmp_path / 'm'}", dropout=0.0)
     sentences = ["the cat sits on the mat", "a dog", "one small bird " * 30]
     ours = encoder.encode(sentences)
@@ -252,12 +252,12 @@ def test_minilm_comes_from_its_package():
 
 
 def test_what_a_folder_cannot_be_taken_for_is_refused(encoder, tmp_path):
-    """Half precision, more modules or poolings than ours, a decoder, a tokeniser of another model."""
+    """Half precision, more modules or poolings than ours, a decoder, a tokenizer of another model."""
     encoder.save(tmp_path / "m")
     ours = encoder.encode(["the cat sits"])
     half = transformers.AutoModel.from_pretrained(tmp_path / "m").to(torch.bfloat16)
     half.save_pretrained(tmp_path / "half")
-    encoder.tokeniser.save_pretrained(tmp_path / "half")
+    encoder.tokenizer.save_pretrained(tmp_path / "half")
     loaded = text.pretrained(f"hf:{tmp_path / 'half'}")
     assert next(loaded.parameters()).dtype == torch.float32
     torch.testing.assert_close(loaded.encode(["the cat sits"]), ours, atol=0.05, rtol=0.05)
@@ -283,7 +283,7 @@ def test_what_a_folder_cannot_be_taken_for_is_refused(encoder, tmp_path):
         text.pretrained(f"hf:{tmp_path / 'm'}")
 
     sizes = {
-        "vocab_size": len(encoder.tokeniser),
+        "vocab_size": len(encoder.tokenizer),
         "d_model": 16,
         "d_kv": 8,
         "d_ff": 32,
@@ -291,23 +291,23 @@ def test_what_a_folder_cannot_be_taken_for_is_refused(encoder, tmp_path):
         "num_heads": 2,
     }
     transformers.T5Model(transformers.T5Config(**sizes)).save_pretrained(tmp_path / "t5")
-    encoder.tokeniser.save_pretrained(tmp_path / "t5")
+    encoder.tokenizer.save_pretrained(tmp_path / "t5")
     with pytest.raises(ValueError, match="has a decoder"):
         text.pretrained(f"hf:{tmp_path / 't5'}")
     little = transformers.BertConfig(
         vocab_size=10, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
     )
     transformers.BertModel(little).save_pretrained(tmp_path / "little")
-    encoder.tokeniser.save_pretrained(tmp_path / "little")
+    encoder.tokenizer.save_pretrained(tmp_path / "little")
     with pytest.raises(ValueError, match="they do not fit together"):
         text.pretrained(f"hf:{tmp_path / 'little'}")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_a_tokeniser_that_pads_left_or_not_at_all_is_saved_as_it_was_used(encoder, tmp_path):
+def test_a_tokenizer_that_pads_left_or_not_at_all_is_saved_as_it_was_used(encoder, tmp_path):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     encoder.save(tmp_path / "m")
-    odd = text.read_tokeniser(tmp_path / "m/tokenizer.json")
+    odd = text.read_tokenizer(tmp_path / "m/tokenizer.json")
     odd.padding_side = "left"
     odd.pad_token, odd.eos_token = None, "[SEP]"
     made = text.TextEncoder(encoder.model, odd)
@@ -332,7 +332,7 @@ def test_simcse_is_its_equation_with_and_without_hard_negatives():
             below += sum(np.exp(cos(a[i], h) / 0.05) for many in negatives for h in many)
             wanted -= np.log(np.exp(cos(a[i], b[i]) / 0.05) / below) / 6
         method = SimCSE(Network(torch.nn.Identity(), torch.nn.Identity()), nn.InfoNCELoss(0.05), bool(negatives))
-        assert float(method.judge([a, b, *negatives], [], batch)) == pytest.approx(wanted, abs=1e-10)
+        assert float(method.objective([a, b, *negatives], [], batch)) == pytest.approx(wanted, abs=1e-10)
 
 
 def test_simcse_refuses_losses_it_cannot_use():
@@ -397,7 +397,7 @@ def test_a_run_on_sentences_leaves_what_the_contract_names_and_other_libraries_l
 def test_a_stopped_run_on_sentences_resumes_to_the_same_weights(corpus, tmp_path, settings):
     whole = weights(run(tmp_path / "whole", corpus, **settings))
     config = configure({"data": f"text:{corpus}", **QUICK, **settings})
-    place = Place(out=tmp_path / "parts", quiet=True, resume=True)
+    place = Runtime(out=tmp_path / "parts", quiet=True, resume=True)
     runs.prepare(place.out, config, resume=True)
     first = Run(fabric_for(config, place), config, place)
     first.asked_to_stop = "SIGTERM"
@@ -452,8 +452,8 @@ def test_every_loss_and_method_trains_on_sentences(corpus, tmp_path, settings):
 def test_every_preset_of_sentences_takes_a_step(name, corpus, encoder, tmp_path):
     encoder.save(tmp_path / "bert")
     model = {**configure({}, preset=name).encoder, "name": f"hf:{tmp_path / 'bert'}"}
-    tiny = {"data": f"text:{corpus}", "encoder": model, "batch": 40, "watch": 0}
-    assert train(configure(tiny, preset=name), Place(out=tmp_path / "a", quiet=True))["steps"] == 2
+    tiny = {"data": f"text:{corpus}", "encoder": model, "batch": 40, "monitor": 0}
+    assert train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))["steps"] == 2
     assert runs.load_encoder(tmp_path / "a").pooling == "cls"
 
 
@@ -484,13 +484,13 @@ def test_the_usual_settings_are_simcse_s_own_and_lie_under_what_is_said(corpus):
     ("settings", "said"),
     [
         ({"encoder": "convnet"}, "holds sentences, which encoder 'convnet' does not read"),
-        ({"randbit": 2}, "randbit is for pictures"),
+        ({"randbit": 2}, "randbit is for images"),
         ({"recipe": "simclr"}, "no recipe 'simclr' for sentences"),
         ({"data_options": {"column": ["a"]}}, "no option 'column'; did you mean 'columns'"),
         ({"data_options": {"buckt": 3}}, "did you mean 'bucket'"),
         ({"data_options": {"bucket": "foo"}}, "bucket must be a whole number"),
-        ({"ratio": 0.5}, "ratio is for pictures"),
-        ({"split": "dev"}, "split is for pictures"),
+        ({"ratio": 0.5}, "ratio is for images"),
+        ({"split": "dev"}, "split is for images"),
         ({"encoder": "hf:"}, "'hf:' names no model"),
         ({"images": 1000}, "80 sentences; 1000 are asked for"),
         ({"encoder.width": 15}, "multiple of heads"),
@@ -505,10 +505,10 @@ def test_what_does_not_fit_sentences_is_refused(corpus, settings, said):
         build(configure({"data": f"text:{corpus}", **small, **settings}))
 
 
-def test_a_tokeniser_left_by_a_refused_run_is_not_used(corpus, tmp_path):
+def test_a_tokenizer_left_by_a_refused_run_is_not_used(corpus, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("".join(f"{i} 我们 句子 {i * i}\n" for i in range(40)))
-    place = Place(out=tmp_path / "a", quiet=True)
+    place = Runtime(out=tmp_path / "a", quiet=True)
     with pytest.raises(ValueError, match="larger than"):
         train(configure({"data": f"text:{other}", **QUICK, "batch": 64}), place)
     assert (tmp_path / "a/tokenizer.json").exists()
@@ -519,19 +519,19 @@ def test_a_tokeniser_left_by_a_refused_run_is_not_used(corpus, tmp_path):
 
 def test_a_run_whose_start_is_gone_can_be_judged(corpus, encoder, tmp_path):
     encoder.save(tmp_path / "start")
-    settings = {"encoder": {"name": f"hf:{tmp_path / 'start'}"}, "batch": 40, "watch": 0}
+    settings = {"encoder": {"name": f"hf:{tmp_path / 'start'}"}, "batch": 40, "monitor": 0}
     config = configure({"data": f"text:{corpus}", **settings})
-    train(config, Place(out=tmp_path / "a", quiet=True))
+    train(config, Runtime(out=tmp_path / "a", quiet=True))
     before = runs.open_text_encoder(tmp_path / "a")[1].encode(["the cat"])
     shutil.rmtree(tmp_path / "start")
     torch.testing.assert_close(runs.open_text_encoder(tmp_path / "a")[1].encode(["the cat"]), before)
 
 
-def test_triples_need_simcse_and_pictures_no_text_encoder(triples, tmp_path):
+def test_triples_need_simcse_and_images_no_text_encoder(triples, tmp_path):
     options = {"data_options": {"columns": ["sent0", "sent1", "hard_neg"]}, "method": "simclr", "encoder": "text_small"}
     with pytest.raises(ValueError, match="hard negatives need --method simcse"):
         run(tmp_path / "a", triples, **options)
-    with pytest.raises(ValueError, match="reads sentences; digits holds pictures"):
+    with pytest.raises(ValueError, match="reads sentences; digits holds images"):
         build(configure({"data": "digits", "encoder": "text_small"}))
 
 
@@ -558,7 +558,7 @@ def test_what_was_wrong_with_a_file_is_said_and_kept_with_the_result(tmp_path, c
         b"the last one",
     ]
     (tmp_path / "odd.txt").write_bytes(b"\n".join(lines))
-    words = ["--batch", "3", "--encoder.width", "16", "--encoder.vocabulary", "300", "--watch", "0"]
+    words = ["--batch", "3", "--encoder.width", "16", "--encoder.vocabulary", "300", "--monitor", "0"]
     assert main(["train", "--data", f"text:{tmp_path / 'odd.txt'}", *words, "--out", str(tmp_path / "a")]) == 0
     said = capsys.readouterr().err
     notes = json.loads((tmp_path / "a/result.json").read_text())["notes"]
@@ -614,8 +614,8 @@ def test_evaluate_says_what_is_wrong_in_one_line(corpus, senteval, tmp_path, cap
     ):
         assert main(["evaluate", *words]) == 2
         assert said in capsys.readouterr().err.splitlines()[-1]
-    train(configure({"epochs": 1, "watch": 0, "encoder.widths": [4]}), Place(out=tmp_path / "p", quiet=True))
-    with pytest.raises(ValueError, match="learnt from pictures"):
+    train(configure({"epochs": 1, "monitor": 0, "encoder.widths": [4]}), Runtime(out=tmp_path / "p", quiet=True))
+    with pytest.raises(ValueError, match="learnt from images"):
         runs.open_text_encoder(tmp_path / "p")
     assert encoder_of(str(out)).width == 16
 
@@ -652,9 +652,9 @@ def test_a_damaged_or_partial_senteval_does_not_stop_a_run(corpus, senteval, tmp
     dev = root / "senteval/STS/STSBenchmark/sts-dev.csv"
     dev.write_text("nothing\n")
     for name in ("damaged", "gone"):
-        out = run(tmp_path / name, corpus, epochs=1, watch=1)
+        out = run(tmp_path / name, corpus, epochs=1, monitor=1)
         found = json.loads((out / "result.json").read_text())
-        assert any("STS-B is not watched" in note for note in found["notes"])
+        assert any("STS-B is not monitored" in note for note in found["notes"])
         assert "stsb_dev" not in found["measures"]
         dev.unlink(missing_ok=True)
 
@@ -679,7 +679,7 @@ def test_training_watches_sts_b_where_it_is(corpus, senteval, tmp_path, monkeypa
     link = Path(senteval.parent / "root/senteval")
     if not link.exists():
         link.symlink_to(senteval)
-    out = run(tmp_path / "a", corpus, watch=2)
+    out = run(tmp_path / "a", corpus, monitor=2)
     found = json.loads((out / "result.json").read_text())["measures"]
     assert {"stsb_dev", "stsb_alignment", "stsb_uniformity", "uniformity", "effective_rank"} <= found.keys()
     best = torch.load(out / "best.pt", weights_only=True)

@@ -24,21 +24,21 @@ from isotherm.methods import METHODS
 from isotherm.temperature import Learnable
 from isotherm.train import runs
 from isotherm.train.build import build, material
-from isotherm.train.config import Config, Place, configure, differences, parse
-from isotherm.train.loop import Diverged, train, watched
-from isotherm.train.modality.images import pictures
+from isotherm.train.config import Config, Runtime, configure, differences, parse
+from isotherm.train.loop import Diverged, monitor_due, train
+from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import look
-from isotherm.train.optimizers import LARS, optimiser
+from isotherm.train.optimizers import LARS, optimizer
 from isotherm.train.presets import PRESETS
 from isotherm.train.schedule import rate, scaled_rate
 from isotherm.train.state import load_checkpoint
 
-SMALL = {"images": 512, "batch": 128, "epochs": 2, "watch": 0, "encoder.widths": [8, 16]}
+SMALL = {"images": 512, "batch": 128, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def run(out, **settings):
-    return train(configure({**SMALL, **settings}), Place(out=out, quiet=True))
+    return train(configure({**SMALL, **settings}), Runtime(out=out, quiet=True))
 
 
 def weights(out):
@@ -101,16 +101,16 @@ LONGER = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "simcse"])  # it reads sentences: test_text
 def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_path):
-    """kNN from a hundred labelled pictures: with all of them the untrained network is at 97 % already."""
-    settings = {"method": name, "batch": 128, "epochs": 12, "watch": 0, **LONGER.get(name, {})}
+    """kNN from a hundred labelled images: with all of them the untrained network is at 97 % already."""
+    settings = {"method": name, "batch": 128, "epochs": 12, "monitor": 0, **LONGER.get(name, {})}
     config = configure(settings)
     built = build(config)
-    test = pictures(config, "test")
+    test = images_of(config, "test")
     hundred = fraction(built.material.images, 100)
     built.method.eval()
     recipe = built.material.recipe
     before = look(built.method.network, hundred, test, recipe)["knn"]
-    train(config, Place(out=tmp_path / "a", quiet=True))
+    train(config, Runtime(out=tmp_path / "a", quiet=True))
     after = look(runs.open_run(tmp_path / "a").network, hundred, test, recipe)["knn"]
     assert after > before
 
@@ -125,14 +125,14 @@ def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if not name.startswith("simcse")])  # test_text has those
-def test_every_preset_takes_a_step_with_tiny_pictures(name, tmp_path):
+def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
     gray = name in ("digits", "chen-li-vae")
     rng = np.random.default_rng(0)
     shape = (8, 8, 8) if gray else (8, 32, 32, 3)
     arrays = {f"{s}_images": rng.integers(0, 256, shape, np.uint8) for s in ("train", "test")}
     arrays |= {f"{s}_labels": np.arange(8) % 2 for s in ("train", "test")}
     np.savez(tmp_path / "tiny.npz", **arrays)
-    tiny = {"data": f"arrays:{tmp_path}/tiny.npz", "batch": 4, "epochs": 1, "watch": 0, "images": 8}
+    tiny = {"data": f"arrays:{tmp_path}/tiny.npz", "batch": 4, "epochs": 1, "monitor": 0, "images": 8}
     tiny |= {"size": 8 if gray else 32, "imbalance": "none", "precision": "32", "milestones": [], "warmup": 0.0}
     full = configure({}, preset=name)
     tiny["schedule"] = "cosine"
@@ -143,7 +143,7 @@ def test_every_preset_takes_a_step_with_tiny_pictures(name, tmp_path):
     if full.encoder["name"] in ("resnet50", "small_alexnet"):
         tiny["encoder"] = "convnet"  # the large ones are built below, and take their steps in other tests
         build(configure({**tiny, "encoder": full.encoder}, preset=name))
-    result = train(configure(tiny, preset=name), Place(out=tmp_path / "a", quiet=True))
+    result = train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))
     assert result["steps"] == 2
 
 
@@ -218,7 +218,7 @@ MISTAKES = [
     ("--loss.temperature {name:Cos}", "{name: …}"),
     ("--method byol --loss NTXentLoss", "it takes BYOLLoss or SimSiamLoss"),
     ("--method supervised --loss NTXentLoss", "takes no loss"),
-    ("--method bank --views 2", "one view of each picture"),
+    ("--method bank --views 2", "one view of each image"),
     ("--views 1", "needs 2 or more views"),
     ("--batch 9999", "larger than digits"),
     ("--log_every 0", "log_every must be 1 or more"),
@@ -227,7 +227,7 @@ MISTAKES = [
     ("--lr null", "lr must be a number; got 'null'"),
     ("--loss.temperature {name:\u00a0Cosine,\u00a0tau:\u00a01}", "unexpected keyword argument 'tau'"),
     ("--milestones [3]", "milestones belong to --schedule step"),
-    ("--normalise cifar10", "for 3 channels; digits has 1"),
+    ("--normalize cifar10", "for 3 channels; digits has 1"),
     ("--device tpu", "device must be auto, cpu, cuda or mps"),
     ("--images 99999", "cannot take 99999"),
     ("--precision 16-mixed", "16-mixed needs a GPU"),
@@ -268,7 +268,7 @@ def test_help_names_every_setting_preset_and_method(capsys):
         assert word in text
 
 
-# schedules and optimisers
+# schedules and optimizers
 
 
 def test_schedules_are_the_papers():
@@ -305,10 +305,10 @@ def test_lars_is_its_formula_for_three_steps():
 def test_weight_decay_spares_biases_norms_and_temperatures():
     module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
     module.add_module("loss", nn.NTXentLoss(Learnable(0.1)))
-    spared = optimiser("sgd", module, 0.1, weight_decay=0.5, decay_all=False).param_groups
+    spared = optimizer("sgd", module, 0.1, weight_decay=0.5, decay_all=False).param_groups
     assert [len(g["params"]) for g in spared] == [1, 4]
     assert [g["weight_decay"] for g in spared] == [0.5, 0.0]
-    everything = optimiser("adamw", module, 0.1, weight_decay=0.5).param_groups
+    everything = optimizer("adamw", module, 0.1, weight_decay=0.5).param_groups
     assert [len(g["params"]) for g in everything] == [4, 1]
 
 
@@ -330,7 +330,7 @@ def test_learnable_temperature_learns(tmp_path):
 
 def test_measuring_happens_so_many_times_and_at_the_end():
     for epochs, times in ((40, 5), (7, 3), (3, 5), (10, 1), (5, 0)):
-        when = [e for e in range(epochs) if watched(e, epochs, times)]
+        when = [e for e in range(epochs) if monitor_due(e, epochs, times)]
         assert len(when) == min(epochs, times)
         assert not when or when[-1] == epochs - 1
 
@@ -346,7 +346,7 @@ def test_parts_give_the_gradient_of_the_whole_batch(tmp_path):
             settings = {k: v for k, v in SMALL.items() if "widths" not in k} | transformer | queue
             train(
                 configure({**settings, "method": method, "parts": parts}),
-                Place(out=tmp_path / f"{method}{parts}", quiet=True),
+                Runtime(out=tmp_path / f"{method}{parts}", quiet=True),
             )
         whole, parted = weights(tmp_path / f"{method}1"), weights(tmp_path / f"{method}3")
         for name in whole:
@@ -365,7 +365,7 @@ def test_moving_average_is_what_is_exported(tmp_path):
 
 def test_mixed_precision_learns_clipped_and_with_channels_last(tmp_path):
     config = configure({**SMALL, "precision": "bf16-mixed", "clip": 1.0, "epochs": 3})
-    train(config, Place(out=tmp_path / "a", quiet=True, channels_last=True))
+    train(config, Runtime(out=tmp_path / "a", quiet=True, channels_last=True))
     losses = [line["loss_mean"] for line in lines(tmp_path / "a")]
     assert losses[-1] < losses[0]
     assert weights(tmp_path / "a")["network.encoder.conv1.0.weight"].dtype == torch.float32
@@ -393,12 +393,12 @@ TWO = {
     "supervised": {"method": "supervised"},
     "parts": {"parts": 2, "encoder": "vit_small", "encoder.depth": 1, "head": "mocov2", "lr": 0.01},
 }
-FEW = {"images": 160, "batch": 33, "epochs": 2, "watch": 0, "lr": 0.05, "precision": "64-true"}
+FEW = {"images": 160, "batch": 33, "epochs": 2, "monitor": 0, "lr": 0.05, "precision": "64-true"}
 
 
 def every_run(folder):
     for name, settings in TWO.items():
-        train(configure({**FEW, **settings}), Place(out=Path(folder) / name, quiet=True))
+        train(configure({**FEW, **settings}), Runtime(out=Path(folder) / name, quiet=True))
 
 
 def one_of_two(rank, folder, port):
@@ -410,7 +410,9 @@ def one_of_two(rank, folder, port):
     every_run(folder)
     assert world.size() == 2
     with pytest.raises(Diverged):  # both notice, and neither waits for the other
-        train(configure({**FEW, "lr": 1e300, "head": "mocov2", "epochs": 5}), Place(out=Path(folder) / "x", quiet=True))
+        train(
+            configure({**FEW, "lr": 1e300, "head": "mocov2", "epochs": 5}), Runtime(out=Path(folder) / "x", quiet=True)
+        )
     world.leave()
 
 
@@ -450,7 +452,7 @@ def test_torchrun_trains_and_one_process_finishes(tmp_path):
     assert 5 <= stopped_at < 120
     done = subprocess.run([*words, "--resume"], env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    train(configure(settings), Place(out=tmp_path / "whole", quiet=True))
+    train(configure(settings), Runtime(out=tmp_path / "whole", quiet=True))
     mixed, whole = lines(out), lines(tmp_path / "whole")
     assert mixed[-1]["loss_mean"] == pytest.approx(whole[-1]["loss_mean"], rel=2e-2)
     assert [line["step"] for line in mixed if "epoch" not in line] == list(range(1, 121))
@@ -473,7 +475,7 @@ def wait_for_steps(out, steps, process):
 
 @pytest.mark.slow
 def test_run_killed_ten_times_resumes_to_the_same_weights(tmp_path):
-    settings = {**SMALL, "method": "mocov2", "method.queue": 300, "epochs": 60, "watch": 4, "ema": 0.9}
+    settings = {**SMALL, "method": "mocov2", "method.queue": 300, "epochs": 60, "monitor": 4, "ema": 0.9}
     settings["loss.temperature"] = {"name": "Learnable", "initial": 0.2}
     more = ["--log_every", "1", "--checkpoint", "0.05"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -535,7 +537,7 @@ def test_steps_that_are_not_finite_can_be_skipped_and_counted(tmp_path):
 
 def test_collapse_is_noticed(tmp_path, capsys):
     words = ["--method", "byol", "--method.momentum", "0", "--method.momentum_end", "0", "--lr", "0.5"]
-    words += ["--head", "linear", "--predictor", "linear", "--batch", "128", "--epochs", "15", "--watch", "0"]
+    words += ["--head", "linear", "--predictor", "linear", "--batch", "128", "--epochs", "15", "--monitor", "0"]
     assert main(["train", *words, "--out", str(tmp_path / "a")]) == 0
     assert "collapse" in capsys.readouterr().err
 
@@ -563,7 +565,7 @@ def test_on_a_full_disk_the_last_good_checkpoint_survives(tmp_path):
     assert not [p for p in out.glob(".*") if p.name != ".lock"]
 
 
-def test_other_pictures_under_the_same_name_are_noticed(tmp_path):
+def test_other_images_under_the_same_name_are_noticed(tmp_path):
     rng = np.random.default_rng(0)
 
     def write():
@@ -572,12 +574,12 @@ def test_other_pictures_under_the_same_name_are_noticed(tmp_path):
     write()
     settings = {**SMALL, "data": f"arrays:{tmp_path}/d.npz", "images": None, "batch": 32, "test": "train"}
     first = material(configure(settings)).fingerprint()
-    train(configure(settings), Place(out=tmp_path / "a", quiet=True))
+    train(configure(settings), Runtime(out=tmp_path / "a", quiet=True))
     (tmp_path / "a/result.json").unlink()
     write()
     assert material(configure(settings)).fingerprint() != first
     with pytest.raises(ValueError, match="not those this run was started with"):
-        train(configure(settings), Place(out=tmp_path / "a", quiet=True, resume=True))
+        train(configure(settings), Runtime(out=tmp_path / "a", quiet=True, resume=True))
 
 
 def test_a_skipped_step_leaves_no_trace_in_bn(tmp_path):
@@ -592,7 +594,7 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
     (tmp_path / "b/checkpoint.pt").replace(tmp_path / "a/checkpoint.pt")
     (tmp_path / "a/result.json").unlink()
     with pytest.raises(ValueError, match=r"other settings \(lr: 0.3 → 0.1\)"):
-        train(configure(SMALL), Place(out=tmp_path / "a", quiet=True, resume=True))
+        train(configure(SMALL), Runtime(out=tmp_path / "a", quiet=True, resume=True))
 
 
 def test_a_refused_command_leaves_room_for_the_corrected_one(tmp_path, capsys):
@@ -627,18 +629,18 @@ def test_what_lies_in_the_folder_is_checked(tmp_path, capsys):
 
 
 def test_a_test_split_that_is_broken_is_told_and_one_that_is_not_there_is_not_needed(tmp_path):
-    pictures = np.zeros((64, 8, 8), np.uint8)
-    pictures[:, :4] = np.arange(64, dtype=np.uint8)[:, None, None]
-    arrays = {"train_images": pictures, "train_labels": np.arange(64) % 4, "test_images": pictures}
+    images = np.zeros((64, 8, 8), np.uint8)
+    images[:, :4] = np.arange(64, dtype=np.uint8)[:, None, None]
+    arrays = {"train_images": images, "train_labels": np.arange(64) % 4, "test_images": images}
     np.savez(tmp_path / "broken.npz", **arrays, test_labels=np.arange(63) % 4)
     settings = {**SMALL, "images": None, "batch": 32}
     with pytest.raises(ValueError, match="63"):
-        train(configure({**settings, "data": f"arrays:{tmp_path}/broken.npz"}), Place(out=tmp_path / "a", quiet=True))
-    np.save(tmp_path / "alone.npy", pictures)
+        train(configure({**settings, "data": f"arrays:{tmp_path}/broken.npz"}), Runtime(out=tmp_path / "a", quiet=True))
+    np.save(tmp_path / "alone.npy", images)
     alone = {**settings, "data": f"arrays:{tmp_path}/alone.npy"}
-    assert "knn" not in train(configure(alone), Place(out=tmp_path / "b", quiet=True))["measures"]
-    with pytest.raises(ValueError, match="needs a label for every picture"):
-        train(configure({**alone, "method": "supcon"}), Place(out=tmp_path / "c", quiet=True))
+    assert "knn" not in train(configure(alone), Runtime(out=tmp_path / "b", quiet=True))["measures"]
+    with pytest.raises(ValueError, match="needs a label for every image"):
+        train(configure({**alone, "method": "supcon"}), Runtime(out=tmp_path / "c", quiet=True))
 
 
 def test_two_processes_do_not_meet_in_one_folder(tmp_path):
@@ -646,8 +648,8 @@ def test_two_processes_do_not_meet_in_one_folder(tmp_path):
     out = tmp_path / "a"
     runs.prepare(out, config, resume=False)
     with runs.alone(out), pytest.raises(ValueError, match="another process is at work"):
-        train(config, Place(out=out, quiet=True, resume=True))
-    assert train(config, Place(out=out, quiet=True, resume=True))["measures"]
+        train(config, Runtime(out=out, quiet=True, resume=True))
+    assert train(config, Runtime(out=out, quiet=True, resume=True))["measures"]
 
 
 def test_a_damaged_checkpoint_is_told_apart(tmp_path):
@@ -663,4 +665,4 @@ def test_a_damaged_checkpoint_is_told_apart(tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("tensorboard") is not None, reason="tensorboard is installed")
 def test_a_tracker_that_is_missing_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"isotherm\[tracking\]"):
-        train(configure(SMALL), Place(out=tmp_path / "a", log=["tensorboard"], quiet=True))
+        train(configure(SMALL), Runtime(out=tmp_path / "a", log=["tensorboard"], quiet=True))

@@ -44,7 +44,7 @@ def test_draws_are_uniform_and_independent():
     assert abs(neighbours) < 5 / math.sqrt(20_000)
 
 
-def test_draws_belong_to_the_picture_and_to_nothing_else():
+def test_draws_belong_to_the_image_and_to_nothing_else():
     ids = torch.tensor([7, 2**62, 5])
     together = streams.uniforms(ids, 4, seed=1, epoch=2, view=3)
     for i in range(3):
@@ -93,7 +93,7 @@ def test_boxes_lie_inside_and_have_the_drawn_area_and_ratio():
     assert stats.kstest(place, "uniform").statistic < 0.02  # whole pixels
 
 
-def test_whole_picture_comes_through_unchanged():
+def test_whole_image_comes_through_unchanged():
     whole = torch.tensor([0.0, 0, 12, 10]).expand(6, 4)
     torch.testing.assert_close(do.resized_crop(X, whole, (12, 10), torch.zeros(6, dtype=torch.bool)), X)
 
@@ -112,7 +112,7 @@ def test_quarter_turn_and_whole_pixel_moves_are_exact():
     torch.testing.assert_close(zoomed[:, :, 2:-2, 2:-2], centre[:, :, 3:-3, 3:-3], rtol=0, atol=2e-5)
 
 
-def test_turning_a_wide_picture_keeps_its_angles():
+def test_turning_a_wide_image_keeps_its_angles():
     wide = torch.zeros(1, 1, 21, 41)
     wide[:, :, 10, 20:31] = 1  # ten pixels to the right of the centre
     turned = do.affine(wide, torch.tensor([math.pi / 2]), torch.zeros(1, 2), torch.ones(1), (21, 41))
@@ -128,7 +128,7 @@ def gray(pixel):
 
 
 def each_pixel(function):
-    """A picture-wise reference from a pixel-wise one."""
+    """An image-wise reference from a pixel-wise one."""
     out = torch.zeros_like(X)
     for i in range(len(X)):
         for y in range(X.shape[2]):
@@ -201,7 +201,7 @@ PIXELS = torch.randint(0, 256, (5, 3, 32, 32), dtype=torch.uint8, generator=GENE
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_views_belong_to_the_picture_not_to_the_batch(name):
+def test_views_belong_to_the_image_not_to_the_batch(name):
     make = recipe(name, size=32)
     ids = torch.tensor([3, 900, 12, 4, 77])
     views = make(PIXELS, ids, seed=5, epoch=7)
@@ -253,19 +253,19 @@ def test_switching_one_operation_off_leaves_the_others():
     torch.testing.assert_close(with_gray, do.to_gray(without, torch.ones(5).bool()))
 
 
-def test_recipes_count_size_and_normalise():
+def test_recipes_count_size_and_normalize():
     assert len(recipe("simclr-cifar", views=5).views) == 5
     pair = recipe("byol", views=4).views
     assert pair[0] == pair[2] != pair[1] == pair[3]
     sizes = [v.shape[-1] for v in recipe("multi-crop", size=64)(PIXELS, torch.arange(5))]
     assert sizes == [64, 64] + [round(96 / 224 * 64)] * 6
-    plain = recipe("none", normalise="cifar10").plain(PIXELS)
+    plain = recipe("none", normalize="cifar10").plain(PIXELS)
     mean, std = torch.tensor([0.4914, 0.4822, 0.4465]), torch.tensor([0.2023, 0.1994, 0.2010])
     expected = (PIXELS.permute(0, 2, 3, 1) / 255 - mean) / std
     torch.testing.assert_close(plain.permute(0, 2, 3, 1), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_gray_pictures_and_other_channels_pass_through():
+def test_gray_images_and_other_channels_pass_through():
     one = PIXELS[:, :1]
     for name in ("simclr-cifar", "digits", "instdisc"):
         assert recipe(name)(one, torch.arange(5))[0].shape == (5, 1, 32, 32)
@@ -279,12 +279,12 @@ def test_gray_pictures_and_other_channels_pass_through():
         (lambda: recipe("simclr-cifr"), "did you mean 'simclr-cifar'"),
         (lambda: recipe("simclr", views=0), "1 view or more"),
         (lambda: recipe("simclr", size=0), "between 1 and 4096"),
-        (lambda: recipe("simclr", normalise=((math.nan,), (1.0,))), "finite"),
-        (lambda: recipe("simclr", normalise="cifar11"), "no channel statistics"),
-        (lambda: recipe("simclr", normalise=((0.5,), (0.0,))), "std positive"),
-        (lambda: recipe("none")(PIXELS.float(), torch.arange(5)), "takes uint8 pictures"),
-        (lambda: recipe("none")(PIXELS, torch.arange(4)), "one id a picture"),
-        (lambda: recipe("none", normalise="cifar10")(PIXELS[:, :2], torch.arange(5)), "normalises 3 channels"),
+        (lambda: recipe("simclr", normalize=((math.nan,), (1.0,))), "finite"),
+        (lambda: recipe("simclr", normalize="cifar11"), "no channel statistics"),
+        (lambda: recipe("simclr", normalize=((0.5,), (0.0,))), "std positive"),
+        (lambda: recipe("none")(PIXELS.float(), torch.arange(5)), "takes uint8 images"),
+        (lambda: recipe("none")(PIXELS, torch.arange(4)), "one id an image"),
+        (lambda: recipe("none", normalize="cifar10")(PIXELS[:, :2], torch.arange(5)), "normalizes 3 channels"),
     ],
 )
 def test_bad_recipes(make, words):

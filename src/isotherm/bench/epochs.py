@@ -1,7 +1,7 @@
 """`isotherm bench train --peers`: whole epochs of SimCLR, ours against a plain lightly loop, and what checkpoints cost.
 
-5,000 32×32 pictures, the small convnet with the same head, batch 256, SGD. The rival is what lightly's own examples do:
-its transform picture by picture in worker processes, its NT-Xent, one forward a view.
+5,000 32×32 images, the small convnet with the same head, batch 256, SGD. The rival is what lightly's own examples do:
+its transform image by image in worker processes, its NT-Xent, one forward a view.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotherm.bench.measure import Bar
+from isotherm.bench.measure import Target
 from isotherm.bench.rivals import torchvision_that_imports
 from isotherm.data.images import Images
 from isotherm.data.sets import SETS, load
 from isotherm.encoders import encoder, head
 from isotherm.methods import Network
 from isotherm.train import runs
-from isotherm.train.config import Place, configure
+from isotherm.train.config import Runtime, configure
 from isotherm.train.loop import Run, fabric_for, keep_freed_memory
 from isotherm.train.state import save_checkpoint
 
-PICTURES = 5000
+IMAGES = 5000
 BATCH = 256
 OURS = "isotherm train"
 WORKERS = (0, 1, 2)
@@ -38,9 +38,9 @@ SAVING = "one checkpoint"
 
 
 def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, float]:
-    """Pictures a second of whole epochs, the best of several; and the seconds of one checkpoint."""
+    """Images a second of whole epochs, the best of several; and the seconds of one checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
-        images = pictures(Path(folder))
+        images = cifar_or_noise(Path(folder))
         keep_freed_memory()
         rivals = {f"lightly, {n} workers": _lightly(images, n) for n in WORKERS}
         best: dict[str, float] = {}
@@ -48,37 +48,37 @@ def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, float]:
             ours, saving = _ours(Path(folder), i)
             best[OURS] = max(best.get(OURS, 0.0), ours)
             best[SAVING] = min(best.get(SAVING, 1e9), saving)
-            note("whole epochs", f"{OURS} {best[OURS]:,.0f} pictures/s")
+            note("whole epochs", f"{OURS} {best[OURS]:,.0f} images/s")
             for name, epoch in rivals.items():
                 best[name] = max(best.get(name, 0.0), epoch())
-                note("whole epochs", f"{name} {best[name]:,.0f} pictures/s")
+                note("whole epochs", f"{name} {best[name]:,.0f} images/s")
     return best
 
 
-def bars(found: dict[str, float]) -> list[Bar]:
+def targets(found: dict[str, float]) -> list[Target]:
     rival = max((rate, name) for name, rate in found.items() if name.startswith("lightly"))
     ratio = found[OURS] / rival[0]
-    share = found[SAVING] / (Place().checkpoint + found[SAVING])
+    share = found[SAVING] / (Runtime().checkpoint + found[SAVING])
     return [
-        Bar(f"epochs of SimCLR, against {rival[1]}", "≥ 2×", f"{ratio:.1f}×", ratio >= 2),
-        Bar("checkpoints at their default frequency", "≤ 3 % of the time", f"{share:.2%}", share <= 0.03),
+        Target(f"epochs of SimCLR, against {rival[1]}", "≥ 2×", f"{ratio:.1f}×", ratio >= 2),
+        Target("checkpoints at their default frequency", "≤ 3 % of the time", f"{share:.2%}", share <= 0.03),
     ]
 
 
-def pictures(folder: Path) -> Images:
+def cifar_or_noise(folder: Path) -> Images:
     """CIFAR-10 if it is there, else noise: the time is the same. Also written where our side reads it."""
     if SETS["cifar10"].there():
-        pixels = load("cifar10").pixels[:PICTURES]
+        pixels = load("cifar10").pixels[:IMAGES]
     else:
-        pixels = torch.randint(0, 256, (PICTURES, 3, 32, 32), dtype=torch.uint8)
+        pixels = torch.randint(0, 256, (IMAGES, 3, 32, 32), dtype=torch.uint8)
     np.save(folder / "bench.npy", pixels.permute(0, 2, 3, 1).numpy())
     return load(f"arrays:{folder / 'bench.npy'}")
 
 
 def _ours(folder: Path, number: int) -> tuple[float, float]:
     settings = {"data": f"arrays:{folder / 'bench.npy'}", "recipe": "simclr-cifar", "batch": BATCH, "epochs": 2}
-    config = configure({**settings, "watch": 0, "test": "train"})
-    place = Place(out=folder / str(number), quiet=True, checkpoint=1e9)
+    config = configure({**settings, "monitor": 0, "test": "train"})
+    place = Runtime(out=folder / str(number), quiet=True, checkpoint=1e9)
     runs.prepare(folder / str(number), config, resume=False)
     made = Run(fabric_for(config, place), config, place)
     made.to_the_end()
@@ -90,7 +90,7 @@ def _ours(folder: Path, number: int) -> tuple[float, float]:
 
 
 def _lightly(images: Images, workers: int) -> Callable[[], float]:
-    """An epoch of lightly's SimCLR; gives pictures a second."""
+    """An epoch of lightly's SimCLR; gives images per second."""
     torchvision_that_imports()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -100,7 +100,7 @@ def _lightly(images: Images, workers: int) -> Callable[[], float]:
     transform = transforms.SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0)
     arrays = images.pixels.permute(0, 2, 3, 1).contiguous().numpy()
 
-    class Pictures(torch.utils.data.Dataset[list[Tensor]]):
+    class Views(torch.utils.data.Dataset[list[Tensor]]):
         def __len__(self) -> int:
             return len(arrays)
 
@@ -113,7 +113,7 @@ def _lightly(images: Images, workers: int) -> Callable[[], float]:
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     settings: dict[str, Any] = {"persistent_workers": True} if workers else {}
     loader: Any = torch.utils.data.DataLoader(
-        Pictures(), BATCH, shuffle=True, drop_last=True, num_workers=workers, **settings
+        Views(), BATCH, shuffle=True, drop_last=True, num_workers=workers, **settings
     )
 
     def epoch() -> float:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isotherm import nn
 from isotherm.bench import rivals
-from isotherm.bench.measure import Bar, best_times, machine, peak_extra_memory
+from isotherm.bench.measure import Target, best_times, machine, peak_extra_memory
 from isotherm.files import write_json
 from isotherm.losses import catalogue
 
@@ -101,15 +101,17 @@ def _two(loss: rivals.TwoViews, views: Sequence[Tensor]) -> Callable[[], object]
     return lambda: torch.autograd.grad(loss(views[0], views[1]), views)
 
 
-def bars(rows: Sequence[Row]) -> list[Bar]:
+def targets(rows: Sequence[Row]) -> list[Target]:
     """The promises of the project that this run can judge."""
     seconds = {(r.name, r.pairs): r.seconds for r in rows}
-    found: list[Bar] = []
+    found: list[Target] = []
 
     def faster(name: str, n: int, rival: str, times: float) -> None:
         if (name, n) in seconds and (rival, n) in seconds:
             ratio = seconds[rival, n] / seconds[name, n]
-            found.append(Bar(f"{name} at {n} pairs against {rival}", f"≥ {times:g}×", f"{ratio:.2f}×", ratio >= times))
+            found.append(
+                Target(f"{name} at {n} pairs against {rival}", f"≥ {times:g}×", f"{ratio:.2f}×", ratio >= times)
+            )
 
     faster("NTXentLoss", 128, "lightly", 1)
     faster("NTXentLoss", 1024, "lightly", 1)
@@ -126,12 +128,12 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
         if limit and row.extra_bytes is not None:
             what = f"{row.name} at {row.pairs} pairs, peak extra memory"
             found.append(
-                Bar(what, f"< {limit / 1e6:.0f} MB", f"{row.extra_bytes / 1e6:.0f} MB", row.extra_bytes < limit)
+                Target(what, f"< {limit / 1e6:.0f} MB", f"{row.extra_bytes / 1e6:.0f} MB", row.extra_bytes < limit)
             )
     return found
 
 
-def save(path: Path, rows: Sequence[Row], judged: Sequence[Bar]) -> None:
+def save(path: Path, rows: Sequence[Row], judged: Sequence[Target]) -> None:
     """Everything measured, with the machine it was measured on."""
     result = {"machine": machine(), "rows": [asdict(r) for r in rows], "bars": [asdict(b) for b in judged]}
     path.parent.mkdir(parents=True, exist_ok=True)

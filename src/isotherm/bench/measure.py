@@ -14,7 +14,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Bar:
+class Target:
     """A promise, and whether this run kept it."""
 
     what: str

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isotherm import measures
 from isotherm.bench import rivals
-from isotherm.bench.measure import Bar, best_times, peak_extra_memory
+from isotherm.bench.measure import Target, best_times, peak_extra_memory
 from isotherm.probes.knn import knn
 from isotherm.probes.linear import linear
 from isotherm.probes.protocols import follow
@@ -79,10 +79,10 @@ def run(rounds: int, peers: bool, note: Callable[[str, str], None]) -> Found:
     return Found(neighbours, knn_extra, exact, best, slow, slow_seconds, each, measures_extra)
 
 
-def bars(found: Found) -> list[Bar]:
+def targets(found: Found) -> list[Target]:
     """The promises this run can judge."""
     judged = [
-        Bar(f"kNN, against {rival}", f"≤ {most:g}×", f"{ratio:.2f}×", ratio <= most)
+        Target(f"kNN, against {rival}", f"≤ {most:g}×", f"{ratio:.2f}×", ratio <= most)
         for rival, most in ((SKLEARN, 1.0), (LIGHTLY, 1.0), (FAISS, 1.3))
         if rival in found.knn
         for ratio in [found.knn[OURS] / found.knn[rival]]
@@ -92,17 +92,17 @@ def bars(found: Found) -> list[Bar]:
     apart = 100 * (found.protocol.accuracy - found.linear.accuracy)
     total = sum(found.measures.values())
     judged += [
-        Bar("linear probe", "< 15 s", f"{found.linear_seconds:.1f} s", found.linear_seconds < 15),
-        Bar(f"linear probe, below {PROTOCOL}", "≤ 0.3 points", f"{apart:+.2f} points", apart <= 0.3),
-        Bar("all measures", "< 20 s", f"{total:.1f} s", total < 20),
+        Target("linear probe", "< 15 s", f"{found.linear_seconds:.1f} s", found.linear_seconds < 15),
+        Target(f"linear probe, below {PROTOCOL}", "≤ 0.3 points", f"{apart:+.2f} points", apart <= 0.3),
+        Target("all measures", "< 20 s", f"{total:.1f} s", total < 20),
     ]
     if found.measures_extra is not None:
         judged.append(_memory("all measures", found.measures_extra))
     return judged
 
 
-def _memory(what: str, extra: int) -> Bar:
-    return Bar(f"{what}, extra memory", "< 500 MB", f"{extra / 1e6:.0f} MB", extra < 500e6)
+def _memory(what: str, extra: int) -> Target:
+    return Target(f"{what}, extra memory", "< 500 MB", f"{extra / 1e6:.0f} MB", extra < 500e6)
 
 
 def features(items: int = ITEMS, queries: int = QUERIES, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 The same sentences, batch and length, in one process, interleaved, the best of several rounds. Training is SimCSE as
 either library does it: a batch, two passes with dropout, InfoNCE at 0.05, AdamW. The rival's loop is the plainest one
-there is, without its trainer: tokenise, two forward passes, MultipleNegativesRankingLoss, backward, step.
+there is, without its trainer: tokenize, two forward passes, MultipleNegativesRankingLoss, backward, step.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 import torch
 
-from isotherm.bench.measure import Bar, best_times
+from isotherm.bench.measure import Target, best_times
 from isotherm.data.sentences import load_sentences
 from isotherm.encoders import text
 from isotherm.train import runs
-from isotherm.train.config import Place, configure
+from isotherm.train.config import Runtime, configure
 from isotherm.train.loop import Run, fabric_for, keep_freed_memory
 
 ENCODED = 1024
@@ -63,19 +63,19 @@ def run(rounds: int, data: str, note: Callable[[str, str], None]) -> dict[str, d
     return found
 
 
-def bars(found: dict[str, dict[str, float]]) -> list[Bar]:
+def targets(found: dict[str, dict[str, float]]) -> list[Target]:
     made = []
     for what, least in (("encoding", 0.9), ("training", 1.0)):
         ratio = found[what][OURS] / found[what][THEIRS]
-        made.append(Bar(f"{what}, against {THEIRS}", f"≥ {least:g}×", f"{ratio:.2f}×", ratio >= least))
+        made.append(Target(f"{what}, against {THEIRS}", f"≥ {least:g}×", f"{ratio:.2f}×", ratio >= least))
     return made
 
 
 def _made(data: str, out: Path) -> Run:
     """A run that is ready for its first step."""
     settings = {"data": data, "images": STEPS * BATCH, "encoder": text.INSTALLED, "encoder.length": LENGTH}
-    config = configure({**settings, "batch": BATCH, "head": "none", "watch": 0})
-    place = Place(out=out / "run", quiet=True)
+    config = configure({**settings, "batch": BATCH, "head": "none", "monitor": 0})
+    place = Runtime(out=out / "run", quiet=True)
     runs.prepare(out / "run", config, resume=False)
     made = Run(fabric_for(config, place), config, place)
     made.state.method.train()
@@ -105,8 +105,8 @@ def _theirs(made: Run, model: Any) -> Callable[[], None]:
     epochs = itertools.count()
 
     def steps() -> None:
-        for places in made.loader.order(next(epochs)).split(BATCH):
-            sentences = [row[0] for row in corpus.sentences.texts(places)]
+        for indices in made.loader.order(next(epochs)).split(BATCH):
+            sentences = [row[0] for row in corpus.sentences.texts(indices)]
             optimizer.zero_grad()
             features = [model.preprocess(sentences) for _ in range(2)]
             loss(features, None).backward()

@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from isotherm.bench.measure import Bar, best_times
+from isotherm.bench.measure import Target, best_times
 from isotherm.encoders import encoder, head
 from isotherm.nn import NTXentLoss
 from isotherm.views import recipe
 
 NETWORKS = {"resnet18": 128, "small_alexnet": 256}
-"""Encoder and batch; a step sees two views of each picture."""
+"""Encoder and batch; a step sees two views of each image."""
 ALONE = "encoder alone"
 STEP = "SimCLR step"
 FAST = "SimCLR step, channels_last + bfloat16"
@@ -36,17 +36,17 @@ def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, dict[str, fl
     return found
 
 
-def bars(seconds: dict[str, dict[str, float]]) -> list[Bar]:
+def targets(seconds: dict[str, dict[str, float]]) -> list[Target]:
     """The promises this run can judge."""
     judged = []
     for name, best in seconds.items():
         extra = best[STEP] / best[ALONE] - 1
         judged.append(
-            Bar(f"{name}: a SimCLR step over its encoder alone", "≤ 10 % more", f"{extra:+.1%}", extra <= 0.1)
+            Target(f"{name}: a SimCLR step over its encoder alone", "≤ 10 % more", f"{extra:+.1%}", extra <= 0.1)
         )
         if has_bfloat16():
             ratio = best[STEP] / best[FAST]
-            judged.append(Bar(f"{name}: channels_last + bfloat16", "≥ 1.6×", f"{ratio:.2f}×", ratio >= 1.6))
+            judged.append(Target(f"{name}: channels_last + bfloat16", "≥ 1.6×", f"{ratio:.2f}×", ratio >= 1.6))
     return judged
 
 

@@ -1,4 +1,4 @@
-"""`isotherm bench views`: two SimCLR views of 32×32 pictures, against PIL picture by picture and kornia in batches."""
+"""`isotherm bench views`: two SimCLR views of 32×32 images, against PIL image by image and kornia in batches."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotherm.bench.measure import Bar, best_times
+from isotherm.bench.measure import Target, best_times
 from isotherm.views import recipe
 
 BATCH = 256
 OURS = "isotherm"
 KORNIA = "kornia, batched"
-PIL = "PIL, picture by picture"
+PIL = "PIL, image by image"
 
 
 def run(rounds: int, peers: bool, note: Callable[[str, str], None]) -> dict[str, float]:
-    """Pictures a second of each way; every picture gives two views."""
+    """Images a second of each way; every image gives two views."""
     pixels = torch.randint(0, 256, (BATCH, 3, 32, 32), dtype=torch.uint8)
     ids = torch.arange(BATCH)
     make = recipe("simclr-cifar")
@@ -33,14 +33,14 @@ def run(rounds: int, peers: bool, note: Callable[[str, str], None]) -> dict[str,
         call()
     for name, seconds in best_times(contenders, rounds, enough=1.0):
         best[name] = min(best[name], seconds)
-        note("timing views", f"{name} {BATCH / best[name]:,.0f} pictures/s")
+        note("timing views", f"{name} {BATCH / best[name]:,.0f} images/s")
     return {name: BATCH / seconds for name, seconds in best.items()}
 
 
-def bars(rates: dict[str, float]) -> list[Bar]:
+def targets(rates: dict[str, float]) -> list[Target]:
     """The promises this run can judge."""
     return [
-        Bar(f"two views, against {rival}", f"≥ {times:g}×", f"{rates[OURS] / rates[rival]:.1f}×", ok)
+        Target(f"two views, against {rival}", f"≥ {times:g}×", f"{rates[OURS] / rates[rival]:.1f}×", ok)
         for rival, times in ((KORNIA, 2.5), (PIL, 10.0))
         if rival in rates
         for ok in [rates[OURS] / rates[rival] >= times]
@@ -54,25 +54,25 @@ def _pil(pixels: Tensor) -> list[Tensor]:
     for _ in range(2):
         made = []
         for array in pixels.permute(0, 2, 3, 1).numpy():
-            picture = image.fromarray(array)
+            view = image.fromarray(array)
             area = 1024 * random.uniform(0.08, 1.0)
             ratio = np.exp(random.uniform(np.log(3 / 4), np.log(4 / 3)))
             w, h = min(32, round((area * ratio) ** 0.5)), min(32, round((area / ratio) ** 0.5))
             left, top = random.randint(0, 32 - w), random.randint(0, 32 - h)
-            picture = picture.resize((32, 32), image.Resampling.BILINEAR, box=(left, top, left + w, top + h))
+            view = view.resize((32, 32), image.Resampling.BILINEAR, box=(left, top, left + w, top + h))
             if random.random() < 0.5:
-                picture = ops.mirror(picture)
+                view = ops.mirror(view)
             if random.random() < 0.8:
                 for change in random.sample(("Brightness", "Contrast", "Color", "hue"), 4):
                     if change == "hue":
-                        hsv = np.array(picture.convert("HSV"))
+                        hsv = np.array(view.convert("HSV"))
                         hsv[..., 0] += np.uint8(random.uniform(-0.1, 0.1) * 255 % 256)
-                        picture = image.fromarray(hsv, "HSV").convert("RGB")
+                        view = image.fromarray(hsv, "HSV").convert("RGB")
                     else:
-                        picture = getattr(enhance, change)(picture).enhance(random.uniform(0.6, 1.4))
+                        view = getattr(enhance, change)(view).enhance(random.uniform(0.6, 1.4))
             if random.random() < 0.2:
-                picture = picture.convert("L").convert("RGB")
-            made.append(torch.from_numpy(np.array(picture)).permute(2, 0, 1).float() / 255)
+                view = view.convert("L").convert("RGB")
+            made.append(torch.from_numpy(np.array(view)).permute(2, 0, 1).float() / 255)
         views.append(torch.stack(made))
     return views
 

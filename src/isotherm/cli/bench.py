@@ -29,8 +29,8 @@ def add(commands: terminal.Commands) -> None:
     speed.set_defaults(run=_bench_losses)
     views = bench.add_parser(
         "views",
-        help="two SimCLR views of 32×32 pictures against PIL and kornia",
-        description="Pictures a second for two SimCLR views of 32×32 pictures; the best of several interleaved rounds.",
+        help="two SimCLR views of 32×32 images against PIL and kornia",
+        description="Images a second for two SimCLR views of 32×32 images; the best of several interleaved rounds.",
     )
     views.add_argument("--rounds", type=terminal.positive, default=10, metavar="R", help="rounds (10)")
     views.add_argument("--peers", action="store_true", help="also kornia (extra 'peers')")
@@ -38,7 +38,7 @@ def add(commands: terminal.Commands) -> None:
     train = bench.add_parser(
         "train",
         help="a SimCLR step against its encoder alone",
-        description="What views, loss and optimiser add to the encoder's own forward and backward pass.",
+        description="What views, loss and optimizer add to the encoder's own forward and backward pass.",
     )
     train.add_argument("--rounds", type=terminal.positive, default=4, metavar="R", help="rounds (4)")
     train.add_argument("--peers", action="store_true", help="whole epochs against lightly instead (extra 'peers')")
@@ -70,7 +70,7 @@ def _bench_losses(arguments: argparse.Namespace) -> None:
         raise terminal.UsersMistake("bench losses needs at least 4 pairs: two items for the losses with four views.")
     with terminal.progress(console) as note:
         rows = losses.run(arguments.pairs or losses.PAIRS, arguments.rounds, arguments.peers, note)
-    judged = losses.bars(rows)
+    judged = losses.targets(rows)
     for pairs in dict.fromkeys(r.pairs for r in rows):
         here = [r for r in rows if r.pairs == pairs]
         rival = next((r for r in here if r.name == "lightly"), None) or next(
@@ -86,7 +86,7 @@ def _bench_losses(arguments: argparse.Namespace) -> None:
             table.add_row(row.name, f"{row.seconds * 1e3:.1f}", f"{rival.seconds / row.seconds:.2f}", memory)
         console.print(table)
     if judged:
-        console.print(terminal.bars(judged))
+        console.print(terminal.targets(judged))
     if arguments.json:
         losses.save(arguments.json, rows, judged)
         console.print(f"written to {arguments.json}")
@@ -98,11 +98,11 @@ def _bench_views(arguments: argparse.Namespace) -> None:
     console = terminal.console()
     with terminal.progress(console) as note:
         rates = views.run(arguments.rounds, arguments.peers, note)
-    table = terminal.table("two views of 32×32 pictures", "pictures/s")
+    table = terminal.table("two views of 32×32 images", "images/s")
     for name, rate in sorted(rates.items(), key=lambda item: -item[1]):
         table.add_row(name, f"{rate:,.0f}")
     console.print(table)
-    console.print(terminal.bars(views.bars(rates)))
+    console.print(terminal.targets(views.targets(rates)))
 
 
 def _bench_train(arguments: argparse.Namespace) -> None:
@@ -114,12 +114,12 @@ def _bench_train(arguments: argparse.Namespace) -> None:
 
         with terminal.progress(console) as note:
             rates = epochs.run(arguments.rounds, note)
-        table = terminal.table(f"SimCLR, {epochs.PICTURES:,} pictures of 32×32, batch {epochs.BATCH}", "pictures/s")
+        table = terminal.table(f"SimCLR, {epochs.IMAGES:,} images of 32×32, batch {epochs.BATCH}", "images/s")
         for name, rate in rates.items():
             if name != epochs.SAVING:
                 table.add_row(name, f"{rate:,.0f}")
         console.print(table)
-        console.print(terminal.bars(epochs.bars(rates)))
+        console.print(terminal.targets(epochs.targets(rates)))
         return
     with terminal.progress(console) as note:
         found = train.run(arguments.rounds, note)
@@ -127,7 +127,7 @@ def _bench_train(arguments: argparse.Namespace) -> None:
     for what in (train.ALONE, train.STEP, train.FAST):
         table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" for best in found.values()))
     console.print(table)
-    console.print(terminal.bars(train.bars(found)))
+    console.print(terminal.targets(train.targets(found)))
     if not train.has_bfloat16():
         console.print("This processor has no bfloat16 instructions: the bar on bfloat16 is not judged here.")
 
@@ -142,7 +142,7 @@ def _bench_probes(arguments: argparse.Namespace) -> None:
     for name, seconds in sorted(found.knn.items(), key=lambda item: item[1]):
         table.add_row(name, f"{seconds:.2f}")
     console.print(table)
-    console.print(terminal.bars(probes.bars(found)))
+    console.print(terminal.targets(probes.targets(found)))
 
 
 def _bench_sentences(arguments: argparse.Namespace) -> None:
@@ -155,4 +155,4 @@ def _bench_sentences(arguments: argparse.Namespace) -> None:
     for name in (sentences.OURS, sentences.THEIRS):
         table.add_row(name, *(f"{rates[name]:,.1f}" for rates in found.values()))
     console.print(table)
-    console.print(terminal.bars(sentences.bars(found)))
+    console.print(terminal.targets(sentences.targets(found)))

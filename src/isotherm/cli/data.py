@@ -9,9 +9,9 @@ from isotherm.cli import terminal
 
 
 def add(commands: terminal.Commands) -> None:
-    data = commands.add_parser(
-        "data", help="the sets of pictures: which there are, and how to get them"
-    ).add_subparsers(title="what to do", metavar="WHAT", required=True)
+    data = commands.add_parser("data", help="the sets of images: which there are, and how to get them").add_subparsers(
+        title="what to do", metavar="WHAT", required=True
+    )
     listing = data.add_parser(
         "list",
         help="every named set: its size, licence, place, and whether it is there",
@@ -31,8 +31,8 @@ def add(commands: terminal.Commands) -> None:
 
     show = data.add_parser(
         "show",
-        help="a picture of a set's pictures and their views",
-        description="Draw some pictures of a set, one a row: the picture itself, then its augmented views.",
+        help="an image of a set's images and their views",
+        description="Draw some images of a set, one per row: the image itself, then its augmented views.",
         epilog="examples:\n  isotherm data show digits --out digits.png\n"
         "  isotherm data show cifar10 --recipe simclr-cifar --views 6 --out views.png\n"
         "  isotherm data show cifar10 --randbit 8 --out bits.png\n"
@@ -42,10 +42,10 @@ def add(commands: terminal.Commands) -> None:
     show.add_argument("name", metavar="NAME", help="a named set, or folder:PATH, parquet:PATH, arrays:PATH")
     show.add_argument("--out", type=Path, required=True, metavar="FILE", help="the PNG to write")
     show.add_argument("--split", default="train", help="which part of the set (train)")
-    show.add_argument("--recipe", metavar="R", help="how views are drawn (digits for gray pictures, else simclr-cifar)")
-    show.add_argument("--views", type=terminal.positive, default=6, metavar="V", help="views a picture (6)")
-    show.add_argument("--rows", type=terminal.positive, default=6, metavar="N", help="pictures (6)")
-    show.add_argument("--size", type=terminal.positive, metavar="PIXELS", help="edge of the views (the pictures' own)")
+    show.add_argument("--recipe", metavar="R", help="how views are drawn (digits for gray images, else simclr-cifar)")
+    show.add_argument("--views", type=terminal.positive, default=6, metavar="V", help="views per image (6)")
+    show.add_argument("--rows", type=terminal.positive, default=6, metavar="N", help="images (6)")
+    show.add_argument("--size", type=terminal.positive, metavar="PIXELS", help="edge of the views (the images' own)")
     show.add_argument("--seed", type=int, default=0, help="seed of the views (0)")
     show.add_argument("--randbit", type=terminal.positive, metavar="K", help="add K random bits (Chen & Li)")
     show.add_argument("--digits", type=terminal.positive, metavar="N", help="paste N unique digits (Chen & Li)")
@@ -57,16 +57,16 @@ def _data_list(arguments: argparse.Namespace) -> None:
     from isotherm.data.sets import FORMATS, SETS
 
     console = terminal.console()
-    table = terminal.table("set", "pictures", "shape", "licence", "looked for in", "there")
+    table = terminal.table("set", "images", "shape", "licence", "looked for in", "there")
     for entry in SETS.values():
-        pictures = " + ".join(f"{n:,} {split}" for split, n in entry.pictures.items())
+        counts = " + ".join(f"{n:,} {split}" for split, n in entry.images.items())
         shape = "×".join(str(n) for n in entry.shape)
         place = str(entry.place() or "comes with Isotherm")
-        table.add_row(entry.name, pictures, shape, entry.licence, place, "yes" if entry.there() else "[dim]no[/dim]")
+        table.add_row(entry.name, counts, shape, entry.licence, place, "yes" if entry.there() else "[dim]no[/dim]")
     console.print(table)
     console.print(
         f"Data root: {roots.root()} (ISOTHERM_DATA). `isotherm data get NAME` fetches a set. "
-        f"Other pictures: {', '.join(f'{form}:PATH' for form in FORMATS)}. Sentences: text:PATH, or sentences "
+        f"Other images: {', '.join(f'{form}:PATH' for form in FORMATS)}. Sentences: text:PATH, or sentences "
         "(text/sentences.txt in the data root).",
         highlight=False,
         soft_wrap=True,
@@ -107,4 +107,4 @@ def _data_show(arguments: argparse.Namespace) -> None:
         size = arguments.size or min(images.shape[1:])
         made = recipe(arguments.recipe or fitting, arguments.views, size)
         draw_views(images, made, arguments.rows, arguments.out, arguments.seed)
-    print(f"{len(images):,} pictures of {images.name}, {made.name}: {made.about}; drawn in {arguments.out}")
+    print(f"{len(images):,} images of {images.name}, {made.name}: {made.about}; drawn in {arguments.out}")

@@ -19,7 +19,7 @@ def add(commands: terminal.Commands) -> None:
     evaluate = commands.add_parser(
         "evaluate",
         help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
-        description="Probe a run's frozen encoder on its test pictures, and examine its embedding of them. An encoder "
+        description="Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder "
         "of sentences (a run's, a model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.",
         epilog="examples:\n  isotherm evaluate runs/first\n"
         "  isotherm evaluate runs/sentences --probe sts,senteval\n  isotherm evaluate minilm\n"
@@ -52,7 +52,7 @@ def add(commands: terminal.Commands) -> None:
         "  isotherm inspect huge.npy --sample 50000",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one an item")
+    inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one per item")
     _about_files(inspecting)
     inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
     inspecting.add_argument("--key", metavar="K", help="which array of the file holds the embeddings")

@@ -31,15 +31,15 @@ def add(commands: terminal.Commands) -> None:
     study.add_argument("name", nargs="?", metavar="NAME", help="a study from --list")
     study.add_argument("--list", action="store_true", help="every study and its question")
     study.add_argument("--scale", default="cpu", help="smoke (seconds), cpu (minutes), paper (for GPUs) (cpu)")
-    study.add_argument("--data", metavar="D", help="another set of pictures: cifar10, cifar100, folder:PATH, …")
+    study.add_argument("--data", metavar="D", help="another set of images: cifar10, cifar100, folder:PATH, …")
     study.add_argument("--seeds", type=terminal.positive, metavar="N", help="seeds of every run (the scale's)")
     study.add_argument("--out", type=Path, metavar="DIR", help="the study's folder (studies/NAME-SCALE-DATA)")
-    study.add_argument("--workers", type=terminal.positive, metavar="N", help="local processes (one a core)")
+    study.add_argument("--workers", type=terminal.positive, metavar="N", help="local processes (one per core)")
     study.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster: auto, an address, or local")
     study.add_argument("--plan", action="store_true", help="say what it would cost, from a few steps of each kind")
     study.add_argument("--gpus", type=terminal.positive, default=1, metavar="N", help="with --plan: so many GPUs (1)")
     study.add_argument(
-        "--throughput", type=terminal.positive, metavar="V", help="with --plan: views a second that a GPU trains on"
+        "--throughput", type=terminal.positive, metavar="V", help="with --plan: views per second that a GPU trains on"
     )
     study.set_defaults(run=_study)
 
@@ -109,7 +109,7 @@ def _planned(
 
     with terminal.progress(console) as note:
         kinds = plan.kinds(points, lambda kind: note("a few steps of", kind))
-    table = terminal.table("kind of run", "runs", "steps", "seconds a step", "minutes")
+    table = terminal.table("kind of run", "runs", "steps", "seconds per step", "minutes")
     for kind in kinds:
         table.add_row(kind.name, f"{kind.runs}", f"{kind.steps:,}", f"{kind.step:.3f}", f"{kind.seconds / 60:.1f}")
     console.print(table)
@@ -125,8 +125,8 @@ def _planned(
         views = sum(k.views for k in kinds)
         each = plan.duration(views / arguments.throughput / arguments.gpus)
         console.print(
-            f"{views:,} views of pictures: {each} on {arguments.gpus} GPU{'s' if arguments.gpus > 1 else ''} at "
-            f"{arguments.throughput:,.0f} views a second each",
+            f"{views:,} views of images: {each} on {arguments.gpus} GPU{'s' if arguments.gpus > 1 else ''} at "
+            f"{arguments.throughput:,.0f} views per second each",
             highlight=False,
         )
     return 0

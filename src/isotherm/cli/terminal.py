@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from isotherm.bench.measure import Bar
+    from isotherm.bench.measure import Target
     from isotherm.data.fetch import Note
 
 Commands = Any
@@ -49,7 +49,7 @@ def console() -> Console:
 
 @contextmanager
 def progress(console: Console) -> Iterator[Callable[[str, str], None]]:
-    """Where a long command is: a live line on a terminal, a line a stage elsewhere."""
+    """Where a long command is: a live line on a terminal, a line per stage elsewhere."""
     if console.is_terminal:
         with console.status("starting") as status:
             yield lambda stage, detail: status.update(f"{stage}: {detail}" if detail else stage)
@@ -66,7 +66,7 @@ def progress(console: Console) -> Iterator[Callable[[str, str], None]]:
 
 @contextmanager
 def bar(console: Console) -> Iterator[Note]:
-    """How far a long command is, in bytes: a bar on a terminal, a line a stage elsewhere."""
+    """How far a long command is, in bytes: a bar on a terminal, a line per stage elsewhere."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     said: set[str] = set()
@@ -91,7 +91,7 @@ def table(*columns: str) -> Table:
     return table  # type: ignore[no-any-return]
 
 
-def bars(judged: Sequence[Bar]) -> Table:
+def targets(judged: Sequence[Target]) -> Table:
     made = table("bar", "wanted", "measured", "")
     for bar in judged:
         made.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")

@@ -18,7 +18,7 @@ examples:
   isotherm train --preset cifar10-cpu --loss.temperature 0.1 --out runs/a
   isotherm train --preset wang-liu-cifar10 --print_config > mine.yaml
   isotherm train --config mine.yaml --epochs 20 --out runs/mine --resume
-  isotherm train --data text:sentences.txt --out runs/sentences      SimCSE, a small encoder from nothing
+  isotherm train --data text:sentences.txt --out runs/sentences      SimCSE, a small encoder from scratch
   isotherm train --data text:sentences.txt --encoder minilm --loss MACLLoss --out runs/minilm
   torchrun --nproc-per-node=2 -m isotherm.cli train --out runs/two   the same result on two processes
 

@@ -1,1 +1,1 @@
-"""Pictures to learn from: real sets, controllable probes, imbalance, and the loader that deals them out."""
+"""Images to learn from: real sets, controllable probes, imbalance, and the loader that deals them out."""

@@ -110,7 +110,7 @@ def delimited(delimiter: str) -> Reader:
             total, line = path.stat().st_size, 1
             try:
                 header = [name.strip() for name in next(table, [])]
-                places = [header.index(column) for column in chosen(header, columns, path, notes)]
+                indices = [header.index(column) for column in chosen(header, columns, path, notes)]
                 line = table.line_num + 1
                 for number, fields in enumerate(table):
                     if fields and len(fields) != len(header):
@@ -118,7 +118,7 @@ def delimited(delimiter: str) -> Reader:
                             f"{path}, line {line}: {len(fields)} fields, its header has {len(header)} "
                             f"({', '.join(header)}). Add the missing one, or quote what holds a {delimiter!r}."
                         )
-                    found = [fields[place] for place in places] if fields else [""] * len(places)
+                    found = [fields[place] for place in indices] if fields else [""] * len(indices)
                     yield line, tuple(field.encode("utf-8", "surrogateescape") for field in found)
                     line = table.line_num + 1
                     if number % EVERY == 0:

@@ -1,4 +1,4 @@
-"""A picture of pictures: originals in the first column, their views beside them."""
+"""An image of images: originals in the first column, their views beside them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ GAP = 3
 
 
 def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int = 0, edge: int = 96) -> None:
-    """Write a PNG: `rows` pictures of the set, one a row, the picture itself and then its views."""
+    """Write a PNG: `rows` images of the set, one per row, the image itself and then its views."""
     if rows < 1:
         raise ValueError(f"at least 1 row is needed, got {rows}.")
-    places = torch.linspace(0, len(images) - 1, min(rows, len(images))).long()
-    pixels, ids = images.pixels[places], images.ids[places]
-    plain = append_bits(pixels.to(torch.float32) / 255, images, places)
-    views = [append_bits(view, images, places) for view in recipe(pixels, ids, seed=seed)]
+    indices = torch.linspace(0, len(images) - 1, min(rows, len(images))).long()
+    pixels, ids = images.pixels[indices], images.ids[indices]
+    plain = append_bits(pixels.to(torch.float32) / 255, images, indices)
+    views = [append_bits(view, images, indices) for view in recipe(pixels, ids, seed=seed)]
     columns = [[_tile(x, images, edge) for x in column] for column in [plain, *views]]
     width = max(tile.shape[2] for column in columns for tile in column)
     sheet = torch.full(
-        (3, len(places) * (edge + GAP) + GAP, len(columns) * (width + GAP) + GAP), 255, dtype=torch.uint8
+        (3, len(indices) * (edge + GAP) + GAP, len(columns) * (width + GAP) + GAP), 255, dtype=torch.uint8
     )
     for j, column in enumerate(columns):
         for i, tile in enumerate(column):
@@ -37,7 +37,7 @@ def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int =
 
 
 def _tile(x: Tensor, images: Images, edge: int) -> Tensor:
-    """One picture as (3, edge, W) bytes: its colours, and its random bits as a strip of squares on the right."""
+    """One image as (3, edge, W) bytes: its colours, and its random bits as a strip of squares on the right."""
     channels = x.shape[0] - images.bits
     colours = x[:channels]
     if channels != 3:  # gray, or channels that are no colours: side by side in gray

@@ -1,4 +1,4 @@
-"""What every source of pictures gives: pixels, labels, stable ids, class names."""
+"""What every source of images gives: pixels, labels, stable ids, class names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Labelled pictures of one size, in memory or memory-mapped.
+    """Labelled images of one size, in memory or memory-mapped.
 
-    An id belongs to a picture: it stays the same in every subset and order, so that whatever is derived from it
+    An id belongs to an image: it stays the same in every subset and order, so that whatever is derived from it
     (a random bit, a digit pasted on it, the seed of its augmentation) does too.
     """
 
@@ -27,16 +27,16 @@ class Images:
     classes: tuple[str, ...] = ()
     """Names of the labels 0, 1, …; empty when there are none."""
     more_labels: Mapping[str, Tensor] = field(default_factory=dict)
-    """Further labels of the same pictures: coarse classes, the digit pasted on them, …"""
+    """Further labels of the same images: coarse classes, the digit pasted on them, …"""
     bits: int = 0
     """How many RandBit planes every view gets after its augmentation (`probing.randbit`)."""
     notes: tuple[str, ...] = ()
-    """What a reader of results should know: pictures converted, skipped, left out."""
+    """What a reader of results should know: images converted, skipped, left out."""
 
     def __post_init__(self) -> None:
         n = len(self.pixels)
         if n == 0:
-            raise ValueError(f"{self.name} holds no pictures.")
+            raise ValueError(f"{self.name} holds no images.")
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
             raise ValueError(
                 f"{self.name}: pixels must be uint8 (N, C, H, W), got {self.pixels.dtype} {tuple(self.pixels.shape)}."
@@ -60,7 +60,7 @@ class Images:
         return c, h, w
 
     def subset(self, index: Tensor, *notes: str) -> Images:
-        """These pictures, in this order; ids and class names stay."""
+        """These images, in this order; ids and class names stay."""
         if len(index) == 0:
             raise ValueError(f"{self.name}: the subset is empty.")
         return replace(
@@ -73,6 +73,6 @@ class Images:
         )
 
     def counts(self) -> list[int]:
-        """How many pictures each class has."""
+        """How many images each class has."""
         known = self.labels[self.labels >= 0]
         return torch.bincount(known, minlength=len(self.classes)).tolist()

@@ -41,26 +41,26 @@ def exponential_counts(classes: int, largest: int, groups: int = 10, minimum: in
 
 
 def with_counts(images: Images, counts: Sequence[int], seed: int = 0, kind: str = "chosen counts") -> Images:
-    """The first so many pictures of each class in a seeded order; the picture order stays that of the set."""
+    """The first so many images of each class in a seeded order; the image order stays that of the set."""
     have = _classes(images)
     if len(counts) != len(have):
         raise ValueError(f"{images.name} has {len(have)} classes, got {len(counts)} counts.")
     for name, wanted, there in zip(images.classes, counts, have, strict=True):
         if not 0 <= wanted <= there:
-            raise ValueError(f"{images.name} has {there} pictures of '{name}', cannot take {wanted}.")
+            raise ValueError(f"{images.name} has {there} images of '{name}', cannot take {wanted}.")
     keys = uniforms(images.ids, 1, seed=seed, epoch=0, view=-6)[:, 0]
     order = torch.argsort(keys, stable=True)
     kept = [order[images.labels[order] == c][:n] for c, n in enumerate(counts)]
     index = torch.cat(kept).sort().values
     empty = sum(n == 0 for n in counts)
-    notes = [f"{kind}: {min(counts)} to {max(counts)} pictures a class, {len(index)} in all"]
+    notes = [f"{kind}: {min(counts)} to {max(counts)} images per class, {len(index)} in all"]
     if empty:
         notes.append(f"{empty} of {len(counts)} classes are empty")
     return images.subset(index, *notes)
 
 
 def long_tail(images: Images, ratio: float, seed: int = 0) -> Images:
-    """A long-tailed subset: exponentially fewer pictures of each next class."""
+    """A long-tailed subset: exponentially fewer images of each next class."""
     counts = long_tail_counts(len(images.classes), _smallest(images), ratio)
     return with_counts(images, counts, seed, f"long tail {ratio:g}")
 
@@ -77,21 +77,21 @@ def exponential(images: Images, seed: int = 0, minimum: int = 0) -> Images:
 
 
 def fraction(images: Images, part: float | int, seed: int = 0) -> Images:
-    """A random subset: so many pictures (an integer) or that fraction of them (a float in (0, 1])."""
+    """A random subset: so many images (an integer) or that fraction of them (a float in (0, 1])."""
     n = len(images)
     if isinstance(part, float):
         if not 0 < part <= 1:
-            raise ValueError(f"a fraction lies in (0, 1], got {part}; write a whole number to count pictures.")
+            raise ValueError(f"a fraction lies in (0, 1], got {part}; write a whole number to count images.")
         part = round(part * n)
     if not 1 <= part <= n:
-        raise ValueError(f"{images.name} has {n} pictures, cannot take {part}.")
+        raise ValueError(f"{images.name} has {n} images, cannot take {part}.")
     keys = uniforms(images.ids, 1, seed=seed, epoch=0, view=-7)[:, 0]
     index = torch.argsort(keys, stable=True)[:part].sort().values
-    return images.subset(index, f"{part} of {n} pictures, seed {seed}")
+    return images.subset(index, f"{part} of {n} images, seed {seed}")
 
 
 def save_index(images: Images, path: Path) -> None:
-    """Which pictures a subset holds, so that anybody can build it again without this code."""
+    """Which images a subset holds, so that anybody can build it again without this code."""
     path.write_text(json.dumps({"name": images.name, "notes": images.notes, "ids": images.ids.tolist()}) + "\n")
 
 
@@ -107,31 +107,31 @@ def from_index(images: Images, path: Path) -> Images:
 def _places(images: Images, ids: Tensor) -> Tensor:
     order = torch.argsort(images.ids)
     found = torch.searchsorted(images.ids[order], ids).clamp_max(len(order) - 1)
-    places = order[found]
-    missing = int((images.ids[places] != ids).sum())
+    indices = order[found]
+    missing = int((images.ids[indices] != ids).sum())
     if missing:
-        raise ValueError(f"{images.name} lacks {missing} of the {len(ids)} pictures the index names.")
-    return places
+        raise ValueError(f"{images.name} lacks {missing} of the {len(ids)} images the index names.")
+    return indices
 
 
 def _classes(images: Images) -> list[int]:
-    """How many pictures each class has."""
+    """How many images each class has."""
     if not images.classes:
         raise ValueError(f"{images.name} has no classes to make smaller or larger.")
     return images.counts()
 
 
 def _smallest(images: Images) -> int:
-    """How many pictures every class has at least; imbalance starts from a balanced set."""
+    """How many images every class has at least; imbalance starts from a balanced set."""
     have = _classes(images)
     if min(have) == 0:
-        raise ValueError(f"{images.name} has no pictures of '{images.classes[have.index(0)]}' to begin with.")
+        raise ValueError(f"{images.name} has no images of '{images.classes[have.index(0)]}' to begin with.")
     return min(have)
 
 
 def _check(classes: int, largest: int) -> None:
     if classes < 1 or largest < 1:
-        raise ValueError(f"at least 1 class of at least 1 picture is needed, got {classes} and {largest}.")
+        raise ValueError(f"at least 1 class of at least 1 image is needed, got {classes} and {largest}.")
 
 
 def _floor(x: float) -> int:

@@ -19,9 +19,9 @@ OFFSETS = (0.15, 0.45, 0.75)
 
 
 def randbit(images: Images, bits: int, seed: int = 0) -> Images:
-    """RandBit: every view of a picture carries the same `bits` constant 0/1 planes, after its augmentation.
+    """RandBit: every view of an image carries the same `bits` constant 0/1 planes, after its augmentation.
 
-    The bits are those of a hash of the picture's id, so they are the same in all views, epochs and subsets. Label
+    The bits are those of a hash of the image's id, so they are the same in all views, epochs and subsets. Label
     ``randbit`` is their number. The planes are appended by `append_bits`, which the loader calls.
     """
     if not 0 <= bits <= 24:
@@ -32,29 +32,29 @@ def randbit(images: Images, bits: int, seed: int = 0) -> Images:
     return replace(images, more_labels=labels, bits=bits, notes=(*images.notes, f"{bits} random bits"))
 
 
-def append_bits(view: Tensor, images: Images, places: Tensor) -> Tensor:
-    """The view with the RandBit planes of its pictures, which stand at these places; as it is where there are none."""
+def append_bits(view: Tensor, images: Images, indices: Tensor) -> Tensor:
+    """The view with the RandBit planes of its images, which stand at these indices; as it is where there are none."""
     if not images.bits:
         return view
-    code = images.more_labels[RANDBIT][places].to(view.device)
+    code = images.more_labels[RANDBIT][indices].to(view.device)
     planes = (code[:, None] >> torch.arange(images.bits, device=view.device)) & 1
     n, _, h, w = view.shape
     return torch.cat([view, planes[:, :, None, None].expand(n, images.bits, h, w).to(view.dtype)], 1)
 
 
 def digits_on_images(images: Images, digits: Images, unique: int, seed: int = 0) -> Images:
-    """Digits on images: one of `unique` digit pictures, fixed by the picture's id, pasted at nine places.
+    """Digits on images: one of `unique` digit images, fixed by the image's id, pasted at nine places.
 
     Placed at 0.15, 0.45 and 0.75 of height and width (top left corner), combined by the elementwise maximum, as
     Chen & Li §3 do on ImageNet; a digit that reaches beyond the border is cut there. 0 unique digits: none is pasted.
-    Label ``digit`` is the class of the digit (−1 where there is none), ``digit_picture`` which of the unique pictures.
+    Label ``digit`` is the class of the digit (−1 where there is none), ``digit_image`` which of the unique images.
     """
     if not 0 <= unique <= len(digits):
-        raise ValueError(f"{digits.name} has {len(digits)} pictures; cannot take {unique} unique ones.")
+        raise ValueError(f"{digits.name} has {len(digits)} images; cannot take {unique} unique ones.")
     n = len(images)
     nothing = torch.full((n,), -1)
     if unique == 0:
-        labels = {**images.more_labels, DIGIT: nothing, "digit_picture": nothing}
+        labels = {**images.more_labels, DIGIT: nothing, "digit_image": nothing}
         return replace(images, more_labels=labels, notes=(*images.notes, "no digits"))
     height, width = images.shape[1:]
     h, w = digits.shape[1:]
@@ -67,19 +67,19 @@ def digits_on_images(images: Images, digits: Images, unique: int, seed: int = 0)
     for top, left in corners:
         part = pixels[:, :, top : top + h, left : left + w]
         torch.maximum(part, ink[which][:, :, : part.shape[2], : part.shape[3]], out=part)
-    labels = {**images.more_labels, DIGIT: digits.labels[drawn][which], "digit_picture": which}
+    labels = {**images.more_labels, DIGIT: digits.labels[drawn][which], "digit_image": which}
     return replace(images, pixels=pixels, more_labels=labels, notes=(*images.notes, f"{unique} unique digits"))
 
 
 def k_bit_images(bits: int, count: int, size: int = 32, seed: int = 0) -> Images:
-    """k-bit pictures: `bits` binary channels, each constant over the picture; the label is the number they spell.
+    """k-bit images: `bits` binary channels, each constant over the image; the label is the number they spell.
 
     Chen & Li, appendix B: a data set with exactly `bits` bits of entropy, to see a distribution loss saturate.
     """
     if not 1 <= bits <= 24:
-        raise ValueError(f"k-bit pictures take 1 to 24 bits, got {bits}.")
+        raise ValueError(f"k-bit images take 1 to 24 bits, got {bits}.")
     if count < 1:
-        raise ValueError(f"at least 1 picture is needed, got {count}.")
+        raise ValueError(f"at least 1 image is needed, got {count}.")
     ids = torch.arange(count)
     code = torch.floor(uniforms(ids, 1, seed=seed, epoch=0, view=-5)[:, 0].double() * 2**bits).long()
     planes = ((code[:, None] >> torch.arange(bits)) & 1).to(torch.uint8) * 255

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def root(given: Path | str | None = None) -> Path:
-    """The folder that holds one folder a set; `given` wins over the environment."""
+    """The folder that holds one folder per set; `given` wins over the environment."""
     if given is not None:
         return Path(given).expanduser()
     chosen = os.environ.get("ISOTHERM_DATA")
@@ -15,7 +15,7 @@ def root(given: Path | str | None = None) -> Path:
 
 
 def cache(given: Path | str | None = None) -> Path:
-    """Where decoded pictures are kept: `cache` in the data root, or the user's own where that cannot be written."""
+    """Where decoded images are kept: `cache` in the data root, or the user's own where that cannot be written."""
     folder = root(given)
     nearest = next((p for p in (folder, *folder.absolute().parents) if p.exists()), Path("/"))
     return (folder if os.access(nearest, os.W_OK) else _users()) / "cache"

@@ -78,9 +78,9 @@ class Sentences:
         """int64 (N,): the bytes of each row, all its sentences together."""
         return self.lengths.sum(1)
 
-    def texts(self, places: Tensor | Sequence[int]) -> list[tuple[str, ...]]:
-        """The rows at these places: a tuple each, of as many sentences as there are columns."""
-        index = torch.as_tensor(places, dtype=torch.int64, device="cpu")
+    def texts(self, indices: Tensor | Sequence[int]) -> list[tuple[str, ...]]:
+        """The rows at these indices: a tuple each, of as many sentences as there are columns."""
+        index = torch.as_tensor(indices, dtype=torch.int64, device="cpu")
         rows = []
         for start, lengths in zip(self.starts[index].tolist(), self.lengths[index].tolist(), strict=True):
             row, at = [], start
@@ -116,7 +116,7 @@ class Sentences:
 
 
 def is_text(data: str) -> bool:
-    """Whether a name of data, as `load_sentences` takes it, stands for sentences and not for pictures."""
+    """Whether a name of data, as `load_sentences` takes it, stands for sentences and not for images."""
     return data.startswith("text:") or data in NAMED
 
 
@@ -145,7 +145,7 @@ def read(
     longest: int = 10_000,
     note: Note | None = None,
 ) -> Sentences:
-    """The sentences of a file: plain text with one a line (ended by \\n or \\r\\n), .csv, .tsv, .jsonl, .parquet.
+    """The sentences of a file: plain text with one per line (ended by \\n or \\r\\n), .csv, .tsv, .jsonl, .parquet.
 
     All but parquet may be packed (.gz). `columns` names one column for sentences, two for pairs, three for pairs with
     a hard negative; by default the only one is read, or 'sentence', 'text' or 'sent0'. Rows with an empty sentence and

@@ -32,10 +32,10 @@ Table 21, which names Tian et al. 2019 and Wang & Isola 2020 as its source. Sort
 
 @dataclass(frozen=True)
 class Set:
-    """One named set of pictures."""
+    """One named set of images."""
 
     name: str
-    pictures: Mapping[str, int]
+    images: Mapping[str, int]
     """How many each split holds."""
     shape: tuple[int, int, int]
     """Channels, height, width, unless an option says otherwise."""
@@ -168,7 +168,7 @@ SETS: dict[str, Set] = {
             "stl10",
             {"train": 5_000, "test": 8_000, "unlabeled": 100_000},
             (3, 96, 96),
-            "pictures from ImageNet, on its terms",
+            "images from ImageNet, on its terms",
             "stl10",
             "stl10",
             tuple(
@@ -181,7 +181,7 @@ SETS: dict[str, Set] = {
             "imagenette",
             {"train": 9_469, "validation": 3_925},
             (3, 64, 64),
-            "pictures from ImageNet, on its terms",
+            "images from ImageNet, on its terms",
             "parquet",
             "imagenette",
             _forms(("train.parquet", "validation.parquet")),
@@ -254,8 +254,8 @@ def load(name: str, split: str = "train", root: Path | str | None = None, **opti
     folder = found.place(root)
     if folder is None:
         return read(**settings)
-    if found.source in FORMATS and settings["split"] not in found.pictures:
-        raise ValueError(f"{name} has no split '{split}'; it has: {', '.join(found.pictures)}.")
+    if found.source in FORMATS and settings["split"] not in found.images:
+        raise ValueError(f"{name} has no split '{split}'; it has: {', '.join(found.images)}.")
     try:
         return read(folder, **settings)
     except FileNotFoundError as missing:

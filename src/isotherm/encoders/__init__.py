@@ -1,4 +1,4 @@
-"""Networks that turn pictures (N, C, H, W) into features (N, width), and heads that turn those into embeddings."""
+"""Networks that turn images (N, C, H, W) into features (N, width), and heads that turn those into embeddings."""
 
 from isotherm.encoders.alexnet import SmallAlexNet
 from isotherm.encoders.build import NETWORKS, encoder

@@ -1,4 +1,4 @@
-"""The AlexNet for small pictures of the CACR experiments."""
+"""The AlexNet for small images of the CACR experiments."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class SmallAlexNet(Encoder):
     """Five 3×3 convolutions and three fully connected layers; the last, fc8, is the embedding.
 
     Zheng et al. (CACR, arXiv:2105.03746), appendix C.1, after Tian et al. 2019 (CMC) and Wang & Isola 2020; 32×32
-    pictures for CIFAR, 64×64 for STL-10. Channels 96, 192, 384, 384, 192, pool(3, 2) after conv1, conv2 and conv5;
-    fc6 and fc7 4096 wide. Everything but fc8 is without bias and followed by BN and ReLU; fc8 is not normalised here,
+    images for CIFAR, 64×64 for STL-10. Channels 96, 192, 384, 384, 192, pool(3, 2) after conv1, conv2 and conv5;
+    fc6 and fc7 4096 wide. Everything but fc8 is without bias and followed by BN and ReLU; fc8 is not normalized here,
     the pairing does that. Weights start as N(0, 0.02²), as public copies of that network do (the papers do not say).
 
     The papers probe fc7: ``features(network, x, "fc7")``. 27,221,088 parameters for 32×32, 58,678,368 for 64×64.

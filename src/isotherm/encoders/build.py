@@ -33,13 +33,13 @@ LIBRARIES = ("timm", "torchvision")
 
 
 def encoder(name: str | nn.Module, channels: int = 3, size: int = 32, **settings: Any) -> Encoder:
-    """An encoder for pictures (N, channels, size, size): one of `NETWORKS`, ``timm:NAME``, ``torchvision:NAME``.
+    """An encoder for images (N, channels, size, size): one of `NETWORKS`, ``timm:NAME``, ``torchvision:NAME``.
 
     `settings` are the constructor's. Two follow the size unless given: up to 32 pixels a ResNet has the small stem,
     and below 128 a ViT has patches of 4 instead of 16. A library's network comes without its classifier and without
     weights; ask for ``pretrained=True`` (timm) or ``weights=...`` (torchvision) to have them downloaded.
 
-    Any `nn.Module` comes back as it is, with its `width` found by showing it two blank pictures in eval mode.
+    Any `nn.Module` comes back as it is, with its `width` found by showing it two blank images in eval mode.
     """
     at_least(1, channels=channels, size=size)
     if isinstance(name, nn.Module):
@@ -135,7 +135,7 @@ def adopt(module: nn.Module, channels: int, size: int) -> Encoder:
 
 
 def width_of(module: nn.Module, channels: int, size: int) -> int:
-    """How many features the module gives a picture."""
+    """How many features the module gives an image."""
     name = type(module).__name__
     like = next((p for p in module.parameters() if p.is_floating_point()), torch.empty(()))
     if isinstance(like, nn.UninitializedParameter):
@@ -145,11 +145,11 @@ def width_of(module: nn.Module, channels: int, size: int) -> int:
         with evaluating(module):
             out = module(blank)
     except Exception as error:
-        raise ValueError(f"{name} does not take pictures {tuple(blank.shape)}: {error}") from error
+        raise ValueError(f"{name} does not take images {tuple(blank.shape)}: {error}") from error
     if not isinstance(out, Tensor):
         raise TypeError(f"{name} gives a {type(out).__name__}; an encoder gives one tensor of features (N, D).")
     if out.ndim != 2 or len(out) != 2:
         raise ValueError(
-            f"{name} gives {tuple(out.shape)} for 2 pictures; an encoder gives (N, D). Add a pool or nn.Flatten."
+            f"{name} gives {tuple(out.shape)} for 2 images; an encoder gives (N, D). Add a pool or nn.Flatten."
         )
     return out.shape[1]

@@ -10,26 +10,26 @@ from isotherm.checks import known_settings, parameters
 
 
 class Encoder(nn.Module):
-    """Pictures (N, C, H, W) in, features (N, width) out."""
+    """Images (N, C, H, W) in, features (N, width) out."""
 
     width: int
-    """How many features a picture gets."""
+    """How many features per image gets."""
     channels: int
     size: int | None = None
-    """The edge its pictures must have; None: any."""
+    """The edge its images must have; None: any."""
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         known_settings(cls.__name__, settings, parameters(cls))
         return super().__new__(cls)
 
     def check(self, x: Tensor) -> None:
-        """Refuse what is not a float batch of this encoder's kind of pictures."""
+        """Refuse what is not a float batch of this encoder's kind of images."""
         name = type(self).__name__
         if not isinstance(x, Tensor):
-            raise TypeError(f"{name} takes a tensor of pictures, got {type(x).__name__}.")
+            raise TypeError(f"{name} takes a tensor of images, got {type(x).__name__}.")
         if not x.is_floating_point():
             raise TypeError(
-                f"{name} takes floating-point pictures, got {x.dtype}. A recipe of isotherm.views makes them."
+                f"{name} takes floating-point images, got {x.dtype}. A recipe of isotherm.views makes them."
             )
         wrong = None
         if x.ndim != 4:
@@ -40,4 +40,4 @@ class Encoder(nn.Module):
             wrong = "Build it with their size"
         if wrong is not None:
             wanted = f"(N, {self.channels}, {self.size or 'H'}, {self.size or 'W'})"
-            raise ValueError(f"{name} was built for pictures {wanted}, got {tuple(x.shape)}. {wrong}.")
+            raise ValueError(f"{name} was built for images {wanted}, got {tuple(x.shape)}. {wrong}.")

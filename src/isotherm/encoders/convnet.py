@@ -11,10 +11,10 @@ from isotherm.encoders.contract import Encoder
 
 
 class ConvNet(Encoder):
-    """Four 3×3 convolutions with BN and ReLU, each after the first halving the picture, then the mean over positions.
+    """Four 3×3 convolutions with BN and ReLU, each after the first halving the image, then the mean over positions.
 
-    Pictures of any size from 8×8 (the embedded digits) to 32×32 and beyond. 241,184 parameters for three channels.
-    `stride` is that of the first layer: 2 makes 32×32 pictures about three times as fast. From no paper: the default
+    Images of any size from 8×8 (the embedded digits) to 32×32 and beyond. 241,184 parameters for three channels.
+    `stride` is that of the first layer: 2 makes 32×32 images about three times as fast. From no paper: the default
     where there is no GPU.
     """
 

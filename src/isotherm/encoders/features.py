@@ -13,7 +13,7 @@ from isotherm.checks import did_you_mean
 
 
 def features(module: nn.Module, x: Tensor, layer: str | None = None, pool: bool = False) -> Tensor:
-    """The output of a named layer for each picture, flattened: (N, D); without a name that of the whole network.
+    """The output of a named layer for each image, flattened: (N, D); without a name that of the whole network.
 
     The network runs in eval mode and without gradients, and is left as it was found. `pool` takes the mean over
     positions first: over H and W of (N, C, H, W), over the tokens of (N, T, D). Names are those of
@@ -40,7 +40,7 @@ def features(module: nn.Module, x: Tensor, layer: str | None = None, pool: bool 
     if not isinstance(out, Tensor):
         raise TypeError(f"{where} gives a {type(out).__name__}, not a tensor. Name another layer.")
     if out.ndim < 1 or len(out) != len(x):
-        raise ValueError(f"{where} gives {tuple(out.shape)} for {len(x)} pictures: not one output a picture.")
+        raise ValueError(f"{where} gives {tuple(out.shape)} for {len(x)} images: not one output per image.")
     return flat(out, pool)
 
 

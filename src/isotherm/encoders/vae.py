@@ -15,7 +15,7 @@ Likelihood = Literal["bernoulli", "gaussian"]
 
 
 class Elbo(NamedTuple):
-    """The two costs of each picture, in nats."""
+    """The two costs of each image, in nats."""
 
     reconstruction: Tensor
     """(N,): −log p(x | z) at one z drawn from q(z | x)."""
@@ -24,7 +24,7 @@ class Elbo(NamedTuple):
 
     @property
     def loss(self) -> Tensor:
-        """What is minimised: the mean over pictures of −ELBO."""
+        """What is minimised: the mean over images of −ELBO."""
         return (self.reconstruction + self.kl).mean()
 
 
@@ -42,7 +42,7 @@ class VAE(Encoder):
     the layers (two convolutions of stride 2, `planes` and 2·`planes` wide, a layer of 256, and their mirror), the 64
     latent numbers, the likelihood and the feature. `planes` and `width` are its model size.
 
-    "bernoulli" wants pictures in [0, 1], not normalised; for others "gaussian", of variance 1.
+    "bernoulli" wants images in [0, 1], not normalized; for others "gaussian", of variance 1.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class VAE(Encoder):
         super().__init__()
         at_least(1, channels=channels, size=size, width=width, planes=planes, hidden=hidden)
         if size % 4:
-            raise ValueError(f"VAE halves its pictures twice: their size must be divisible by 4, got {size}.")
+            raise ValueError(f"VAE halves its images twice: their size must be divisible by 4, got {size}.")
         one_of("likelihood", likelihood, get_args(Likelihood))
         self.channels, self.size, self.width, self.likelihood = channels, size, width, likelihood
         inner, edge = 2 * planes, size // 4
@@ -95,22 +95,22 @@ class VAE(Encoder):
         return _at_least_float32(self.mean(hidden)), _at_least_float32(self.log_variance(hidden))
 
     def decode(self, z: Tensor) -> Tensor:
-        """The expected picture of each z, (N, C, H, W)."""
+        """The expected image of each z, (N, C, H, W)."""
         out: Tensor = self.decoder(z)
         return out.sigmoid() if self.likelihood == "bernoulli" else out
 
     def elbo(self, x: Tensor, noise: Tensor | None = None) -> Elbo:
-        """Reconstruction and KL of each picture, at the z of one draw; `noise` (N, width) is ε if it must be known."""
+        """Reconstruction and KL of each image, at the z of one draw; `noise` (N, width) is ε if it must be known."""
         mean, log_variance = self.posterior(x)
         if self.likelihood == "bernoulli" and len(x) and not (x.min() >= 0 and x.max() <= 1):
             raise ValueError(
-                f"a Bernoulli VAE takes pictures in [0, 1], these span [{x.min():.3g}, {x.max():.3g}]. "
-                'Do not normalise them, or use likelihood="gaussian".'
+                f"a Bernoulli VAE takes images in [0, 1], these span [{x.min():.3g}, {x.max():.3g}]. "
+                'Do not normalize them, or use likelihood="gaussian".'
             )
         if noise is None:
             noise = torch.randn_like(mean)
         elif noise.shape != mean.shape:
-            raise ValueError(f"noise must be {tuple(mean.shape)}, one row a picture; got {tuple(noise.shape)}.")
+            raise ValueError(f"noise must be {tuple(mean.shape)}, one row per image; got {tuple(noise.shape)}.")
         out = _at_least_float32(self.decoder(mean + (0.5 * log_variance).exp() * noise))
         x = x.to(out.dtype)
         if self.likelihood == "bernoulli":

@@ -19,7 +19,7 @@ class ViT(Encoder):
     ``width=768``. MoCo v3's ViT-Small has 12 heads where DeiT's has 6.
 
     At 224×224 with patches of 16: 21,590,016 parameters (Small), 85,647,360 (Base). The position embedding is not one
-    of them and is not in the state dict, so weights move between picture sizes.
+    of them and is not in the state dict, so weights move between image sizes.
     """
 
     positions: Tensor
@@ -37,7 +37,7 @@ class ViT(Encoder):
         super().__init__()
         at_least(1, channels=channels, size=size, patch=patch, width=width, depth=depth, heads=heads)
         if size % patch:
-            raise ValueError(f"pictures of {size} pixels do not divide into patches of {patch}. Use another patch.")
+            raise ValueError(f"images of {size} pixels do not divide into patches of {patch}. Use another patch.")
         if width % heads:
             raise ValueError(f"width {width} does not divide among {heads} heads.")
         self.channels, self.size, self.width = channels, size, width

@@ -23,7 +23,7 @@ RowFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 def apply_rows(pairs: Pairs, function: RowFunction, *, parameters: Sequence[Tensor] = ()) -> Tensor:
-    """`function` of each query's positives and its whole row of negatives, one value a query.
+    """`function` of each query's positives and its whole row of negatives, one value per query.
 
     Hidden entries are −inf, so softmax, sort and top-k see them last; their gradient is dropped.
     `parameters` are learnable tensors that `function` uses.

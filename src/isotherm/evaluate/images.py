@@ -26,14 +26,14 @@ PROBES = ("knn", "linear", *PROTOCOLS, *AUGMENTED, "finetune", "fewshot", "fewsh
 SHOTS = 5
 NEIGHBOURS = (1, 10, 20, 200)
 MAP = 10_000
-"""Test pictures whose embedding is examined, at most."""
+"""Test images whose embedding is examined, at most."""
 
 Note = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Scores of the probes by name, and the health of the embedding of the test pictures."""
+    """Scores of the probes by name, and the health of the embedding of the test images."""
 
     out: Path
     scores: dict[str, Score | Spread]
@@ -56,7 +56,7 @@ def assess(
     command: str = "",
     note: Note = lambda stage, detail: None,
 ) -> Assessment:
-    """Probe a run's frozen encoder on its test pictures, and examine its embedding of them."""
+    """Probe a run's frozen encoder on its test images, and examine its embedding of them."""
     if not probes:
         raise ValueError(f"no probe is named; there is: {', '.join(PROBES)}.")
     for name in probes:

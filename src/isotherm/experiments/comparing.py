@@ -1,4 +1,4 @@
-"""Arms compared fairly: seed by seed, on the same pictures in the same order from the same weights."""
+"""Arms compared fairly: seed by seed, on the same images in the same order from the same weights."""
 
 from __future__ import annotations
 

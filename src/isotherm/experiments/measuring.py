@@ -26,16 +26,16 @@ from isotherm.probes.extract import features_of
 from isotherm.probes.knn import knn
 from isotherm.probes.linear import linear
 from isotherm.train import build, runs
-from isotherm.train.config import Config, Place
+from isotherm.train.config import Config, Runtime
 from isotherm.train.loop import train
-from isotherm.train.modality.images import Pictures, pictures
+from isotherm.train.modality.images import ImageModality, images_of
 from isotherm.train.monitor import geometry, labelled, neighbours, some, two_views
 
 MEASURED = "measured.json"
 FAILURE = "failure.txt"
 EMBEDDING = "embedding.npz"
 SAMPLE = 2000
-"""Test pictures whose geometry is measured."""
+"""Test images whose geometry is measured."""
 KEPT = 1000
 """Embeddings kept for maps and histograms."""
 NEAREST = 10
@@ -66,7 +66,7 @@ class Trained:
 
     @cached_property
     def queries(self) -> Tensor:
-        """Features of the test pictures."""
+        """Features of the test images."""
         return features_of(self.run.network.encoder, self.test, self.run.recipe, layer=self.layer)
 
     @cached_property
@@ -115,7 +115,7 @@ def whole(t: Trained) -> dict[str, Any]:
     if not t.labelled:
         return {}
     config = t.run.config
-    even = pictures(replace(config, imbalance="none"), config.split)
+    even = images_of(replace(config, imbalance="none"), config.split)
     bank = (
         t.bank if config.imbalance == "none" else features_of(t.run.network.encoder, even, t.run.recipe, layer=t.layer)
     )
@@ -163,7 +163,7 @@ def competing(t: Trained) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if DIGIT in mine and int(mine[DIGIT].min()) >= 0:  # however few were learnt from, the probe is taught on all
         config = t.run.config
-        taught = pictures(replace(config, digits=len(load("digits"))), config.split)
+        taught = images_of(replace(config, digits=len(load("digits"))), config.split)
         bank = features_of(t.run.network.encoder, taught, t.run.recipe, layer=t.layer)
         found["linear_digit"] = linear(bank, taught.more_labels[DIGIT], t.queries, theirs[DIGIT], seed=0).accuracy
     if t.run.images.bits:
@@ -178,7 +178,7 @@ def competing(t: Trained) -> dict[str, Any]:
 def pairs(t: Trained) -> dict[str, Any]:
     """How similar pairs are, before the first step and after the last."""
     torch.manual_seed(t.run.config.seed)
-    untrained, _ = build.networks(t.run.config, Pictures(t.run.config, t.run.images, t.run.recipe).encoder())
+    untrained, _ = build.networks(t.run.config, ImageModality(t.run.config, t.run.images, t.run.recipe).encoder())
     found: dict[str, Any] = {}
     for when, (a, b) in {"before": _two_views(t, untrained), "after": t.views}.items():
         found[f"pairs_{when}"] = {
@@ -228,7 +228,7 @@ GROUPS = {
     ),
     "nearest": Group({"knn1": "accuracy of the nearest neighbour", "knn10": "of the ten nearest"}, nearest),
     "whole": Group(
-        {"linear_whole": "the linear probe, taught with as many pictures of every class whatever was learnt from"},
+        {"linear_whole": "the linear probe, taught with as many images of every class whatever was learnt from"},
         whole,
     ),
     "geometry": Group(
@@ -261,13 +261,13 @@ GROUPS = {
     ),
     "competing": Group(
         {
-            "linear_digit": "linear probe of the digit that was pasted, taught on pictures with all digits",
+            "linear_digit": "linear probe of the digit that was pasted, taught on images with all digits",
             "linear_bits": "linear probe of a bit that was added, mean over the first four",
         },
         competing,
     ),
     "objective": Group({"loss": "mean of the loss over the last epoch"}, objective),
-    "cost": Group({"step_seconds": "seconds a step, among the other runs of the study"}, cost),
+    "cost": Group({"step_seconds": "seconds per step, among the other runs of the study"}, cost),
     "pairs": Group({}, pairs),
     "similarity": Group(
         {
@@ -306,7 +306,7 @@ GROUPS = {
 """Every group by its name."""
 OF_SENTENCES = ("similarity", "sphere", "before", "transfer")
 OF_BOTH = ("objective", "cost")
-"""The groups about runs on sentences, and those about any run; the others are about pictures."""
+"""The groups about runs on sentences, and those about any run; the others are about images."""
 USUAL = ("probes", "geometry", "separation")
 """What a study measures that does not say."""
 PERCENT = (
@@ -341,7 +341,7 @@ def carry_out(
     if found is not None:
         return found
     discard_damaged(folder)
-    result = train(config, Place(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds))
+    result = train(config, Runtime(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds))
     found = {
         "measures": measure(folder, groups),
         "groups": list(groups),
@@ -375,7 +375,7 @@ def measure(folder: Path, groups: Sequence[str] = USUAL) -> dict[str, Any]:
     about_text = isinstance(trained, TrainedText)
     for group in groups:
         if group not in OF_BOTH and (group in OF_SENTENCES) != about_text:
-            raise ValueError(f"'{group}' is not measured of {'sentences' if about_text else 'pictures'}.")
+            raise ValueError(f"'{group}' is not measured of {'sentences' if about_text else 'images'}.")
     found: dict[str, Any] = {}
     for group in groups:
         found |= GROUPS[group].take(trained)

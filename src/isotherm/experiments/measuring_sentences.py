@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isotherm.data import senteval
-from isotherm.encoders.text import SMALL, TextEncoder, read_tokeniser, remembering
+from isotherm.encoders.text import SMALL, TextEncoder, read_tokenizer, remembering
 from isotherm.probes.sts import Encode, dev_score, sts
 from isotherm.probes.transfer import transfer
 from isotherm.train import runs
@@ -44,8 +44,8 @@ class TrainedText:
     def untrained(self) -> TextEncoder:
         """The encoder as it was before the first step."""
         torch.manual_seed(self.config.seed)
-        own = self.folder / corpus.TOKENISER
-        return corpus.encoder_of(self.config, read_tokeniser(own) if own.exists() else None).eval()
+        own = self.folder / corpus.TOKENIZER
+        return corpus.encoder_of(self.config, read_tokenizer(own) if own.exists() else None).eval()
 
 
 def similarity(t: TrainedText) -> dict[str, Any]:

@@ -14,14 +14,14 @@ import torch
 from isotherm.data.sentences import is_text
 from isotherm.data.sets import there
 from isotherm.experiments.study import Point
-from isotherm.train.config import Config, Place
+from isotherm.train.config import Config, Runtime
 from isotherm.train.loop import Run, fabric_for, keep_freed_memory
 from isotherm.train.modality import sentences
-from isotherm.train.modality.images import pictures
+from isotherm.train.modality.images import images_of
 
 STEPS = 3
 """Timed steps of each kind, after one that is not; the fastest counts."""
-FREE = ("seed", "epochs", "lr", "milestones", "randbit", "digits", "watch", "watch_images")
+FREE = ("seed", "epochs", "lr", "milestones", "randbit", "digits", "monitor", "monitor_images")
 """Settings that hardly change what a step costs."""
 
 
@@ -63,7 +63,7 @@ def check_data(points: Sequence[Point]) -> None:
                 sentences.read(config)
             else:
                 there(config.data)
-                pictures(config, config.split)
+                images_of(config, config.split)
 
 
 def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: None) -> list[Kind]:
@@ -87,7 +87,7 @@ def timed(name: str, config: Config) -> Kind:
     keep_freed_memory()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            place = Place(out=Path(folder), quiet=True, prefetch=0)
+            place = Runtime(out=Path(folder), quiet=True, prefetch=0)
             run = Run(fabric_for(config, place), config, place)
             with run.closing():
                 run.state.method.train()
@@ -96,7 +96,7 @@ def timed(name: str, config: Config) -> Kind:
                 for _ in range(min(STEPS + 1, len(run.loader))):
                     began = time.perf_counter()
                     batch = next(batches)
-                    views = len(batch.views) * len(batch.places)
+                    views = len(batch.views) * len(batch.indices)
                     run.advance(batch)
                     times.append(time.perf_counter() - began)
             return Kind(name, min(times[1:] or times), len(run.loader), views)

@@ -29,7 +29,7 @@ class Board:
     """How many were done when this began."""
 
     def where(self, key: str) -> str:
-        """The last line a run has written about itself."""
+        """The last line per run has written about itself."""
         path = self.folder / "runs" / key / runs.METRICS
         try:
             with path.open("rb") as file:

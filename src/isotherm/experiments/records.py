@@ -1,4 +1,4 @@
-"""The records of a study: one a run, and the questions claims and figures ask of them."""
+"""The records of a study: one per run, and the questions claims and figures ask of them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Record:
     config: Mapping[str, Any]
     folder: Path
 
-    def looks(self) -> list[dict[str, Any]]:
-        """What was seen during training, a line an epoch."""
+    def monitored(self) -> list[dict[str, Any]]:
+        """What was seen during training, a line per epoch."""
         path = self.folder / "metrics.jsonl"
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [line for line in lines if "loss_mean" in line]

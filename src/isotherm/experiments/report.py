@@ -216,7 +216,7 @@ def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[
     for d in differences(records, comparison):
         many = d.seeds > 1
         span = f"{scale * d.low:+.2f} to {scale * d.high:+.2f}" if many else "one seed"
-        told = ("surely better" if d.mean > 0 else "surely worse") if many and d.sure else "no telling"
+        told = ("better (95 %)" if d.mean > 0 else "worse (95 %)") if many and d.sure else "inconclusive"
         rows.append([d.arm, d.varied, d.seeds, f"{scale * d.mean:+.2f}", span, told])
     return ["arm", "varied", "seeds", "difference", "95 % interval", ""], rows
 
@@ -261,7 +261,7 @@ def draw_all(charts: Sequence[tuple[Any, Sequence[Drawing]]], folder: Path) -> N
 
 
 def as_csv(records: Records) -> str:
-    """One line a run."""
+    """One line per run."""
     varied = list(dict.fromkeys(k for r in records for k in r.varied))
     taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list | dict)))
     text = io.StringIO()

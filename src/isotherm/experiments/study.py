@@ -49,7 +49,7 @@ class Scale:
     once: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """These values with one seed."""
     data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings for a named set of pictures."""
+    """Settings for a named set of images."""
     adjust: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda settings: {}
     """What follows from the settings of a run, such as a batch that keeps the number of views; varied values win."""
 

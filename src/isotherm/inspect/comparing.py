@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A table of measures: a column an entry."""
+    """A table of measures: a column per entry."""
 
     entries: tuple[Entry, ...]
     rows: tuple[Row, ...]

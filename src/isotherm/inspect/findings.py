@@ -242,7 +242,7 @@ def _columns(health: Health) -> Iterator[Finding]:
     if uneven > UNEVEN_LENGTHS:
         yield Finding(
             "look",
-            "Lengths differ widely. Everything here is about directions; an inner product without normalising would be "
+            "Lengths differ widely. Everything here is about directions; an inner product without normalizing would be "
             "ruled by length.",
             f"lengths {number(health.norms.least, 3)} to {number(health.norms.greatest, 3)}, "
             f"standard deviation {uneven:.0%} of the mean",

@@ -29,7 +29,7 @@ PROJECTION_EDGES = np.linspace(-4, 4, 41)
 
 @dataclass(frozen=True)
 class Norms:
-    """Lengths of the embeddings before they were normalised."""
+    """Lengths of the embeddings before they were normalized."""
 
     least: float
     mean: float

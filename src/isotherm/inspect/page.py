@@ -30,7 +30,7 @@ def page_of(health: Health, embedding: Embedding, layout: str = "tsne", seed: in
         f"Embedding {health.name}",
         f"{health.n:,} items{labelled}, {health.d:,} dimensions: is it healthy, and which temperature suits it?",
         kicker="Isotherm inspect",
-        footer=f"isotherm {__version__}. Items are normalised to length 1 before anything is measured; "
+        footer=f"isotherm {__version__}. Items are normalized to length 1 before anything is measured; "
         f"all pairs count. Random choices use seed {seed}.",
     )
     values, advice = health.values, health.advice

@@ -30,7 +30,7 @@ class Embedding:
     z: Tensor
     """(N, D), float32."""
     labels: Tensor | None
-    """(N,): places in `classes`."""
+    """(N,): indices in `classes`."""
     classes: tuple[str, ...]
     views: Tensor | None
     """(N, D): another view of each item."""
@@ -90,18 +90,18 @@ def read(
         if len(other[1].shape) != 2 or other[1].shape[1] != d:
             raise ValueError(f"views must be {d} wide like the embeddings, {other[0]} has shape {other[1].shape}.")
         second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
-    places = torch.arange(total) if rows is None else torch.from_numpy(rows)
-    keep = _sound(z, places, str(path), drop, notes)
+    indices = torch.arange(total) if rows is None else torch.from_numpy(rows)
+    keep = _sound(z, indices, str(path), drop, notes)
     if second is not None:
-        keep &= _sound(second, places, "views", drop, notes)
+        keep &= _sound(second, indices, "views", drop, notes)
     if not keep.all():
-        z, places = z[keep], places[keep]
+        z, indices = z[keep], indices[keep]
         codes = None if codes is None else codes[keep]
         second = None if second is None else second[keep]
     if len(z) < 2:
         raise ValueError(f"{path} has {len(z)} usable embeddings; at least 2 are needed.")
     title = path.name if not name else f"{path.name}:{name}"
-    return Embedding(title, z, codes, classes, second, places, total, tuple(notes))
+    return Embedding(title, z, codes, classes, second, indices, total, tuple(notes))
 
 
 def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple[str, Column]:
@@ -115,7 +115,7 @@ def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple
         fit = [name for name, c in columns.items() if len(c.shape) == 2 and c.shape[1] > 1]
         known = [name for name in EMBEDDING_KEYS if name in fit]
         if not fit:
-            raise ValueError(f"{path} holds no embeddings: a 2-D array is wanted, one row an item; it has {shapes}.")
+            raise ValueError(f"{path} holds no embeddings: a 2-D array is wanted, one row per item; it has {shapes}.")
         if len(fit) > 1 and not known:
             raise ValueError(f"{path} holds several arrays; say which with --key: {shapes}.")
         name = known[0] if known else fit[0]
@@ -203,7 +203,7 @@ def _floats(raw: Any, name: str, notes: list[Finding]) -> Tensor:
     return z.contiguous()
 
 
-def _sound(z: Tensor, places: Tensor, name: str, drop: bool, notes: list[Finding]) -> Tensor:
+def _sound(z: Tensor, indices: Tensor, name: str, drop: bool, notes: list[Finding]) -> Tensor:
     """Which rows can be used; an error unless the others may be dropped."""
     keep = torch.ones(len(z), dtype=torch.bool)
     for bad, what in (
@@ -212,7 +212,7 @@ def _sound(z: Tensor, places: Tensor, name: str, drop: bool, notes: list[Finding
     ):
         if not bad.any():
             continue
-        which = places[bad][:5].tolist()
+        which = indices[bad][:5].tolist()
         said = f"{int(bad.sum()):,} of {len(z):,} rows hold {what}: row{'s' * (len(which) > 1)} "
         said += ", ".join(map(str, which)) + (" …" if int(bad.sum()) > 5 else "")
         if not drop:
@@ -223,12 +223,14 @@ def _sound(z: Tensor, places: Tensor, name: str, drop: bool, notes: list[Finding
 
 
 def _classes(raw: Any, name: str) -> tuple[Tensor, tuple[str, ...]]:
-    """Labels of any type as places in a list of class names."""
+    """Labels of any type as indices in a list of class names."""
     labels = raw.numpy() if isinstance(raw, Tensor) else np.asarray(raw)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise ValueError(f"labels must be one a row; {name} has shape {labels.shape}. Take the argmax of one-hot rows.")
+        raise ValueError(
+            f"labels must be one per row; {name} has shape {labels.shape}. Of one-hot rows take the argmax."
+        )
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all() or (labels != np.round(labels)).any():
             raise ValueError(f"labels must be classes: integers or texts; {name} holds fractions or NaN.")

@@ -1,1 +1,1 @@
-"""Our losses in other people's trainers, one file a library. None of these libraries is imported here."""
+"""Our losses in other people's trainers, one file per library. None of these libraries is imported here."""

@@ -36,7 +36,7 @@ class SentenceTransformerLoss(nn.Module):
     row (supervised SimCSE), as in `MultipleNegativesRankingLoss`. `symmetric` lets every view ask in turn and takes
     the mean; hard negatives stay candidates of column 0 alone.
 
-    A learnable temperature is a parameter of this module, and so the trainer's optimiser moves it.
+    A learnable temperature is a parameter of this module, and so the trainer's optimizer moves it.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SentenceTransformerLoss(nn.Module):
         self.pairing, self.symmetric, self.views = pairing, symmetric, views
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
-        """The loss of a batch, one dictionary of features a column. Labels are not used."""
+        """The loss of a batch, one dictionary of features per column. Labels are not used."""
         columns = list(sentence_features)
         if len(columns) == 1:
             columns = [dict(columns[0]) for _ in range(self.views)]  # the model writes its output into the dictionary
@@ -147,7 +147,7 @@ def _check(loss: Loss, pairing: Pairing, symmetric: bool, views: int) -> None:
         able = [n for n, c in sorted(vars(losses).items()) if inspect.isclass(c) and issubclass(c, Loss) and _usable(c)]
         raise ValueError(f"{type(loss).__name__} {why}. These can be used: {', '.join(able)}.")
     if loss.reduction != "mean":
-        raise ValueError(f'a trainer wants one number, not one a query; got reduction={loss.reduction!r}, use "mean".')
+        raise ValueError(f'a trainer wants one number, not one each; got reduction={loss.reduction!r}, use "mean".')
     one_of("pairing", pairing, get_args(Pairing))
     if symmetric and pairing == "own":
         raise ValueError('symmetric belongs to pairing="cross_view"; with "own" the loss itself decides who asks.')

@@ -67,12 +67,12 @@ class GeneralizedContrastiveLoss(Loss):
         \mathcal{L} = \gamma \left(
             \frac{1}{n d} \sum_{i,p} \|z_i - z_p\|^2 + \lambda\, \mathcal{L}_\text{distribution} \right)
 
-    Chen & Li 2021 (arXiv:2011.02803), eq. 1 with Table 1. `weight` is λ, `scale` γ: 1000 where z is normalised,
+    Chen & Li 2021 (arXiv:2011.02803), eq. 1 with Table 1. `weight` is λ, `scale` γ: 1000 where z is normalized,
     else 1.
 
-    - ``lse``: mean over i of :math:`\log \sum_{k \ne i} e^{s_{ik}/\tau}`, z normalised; `include_self` adds k = i, as
+    - ``lse``: mean over i of :math:`\log \sum_{k \ne i} e^{s_{ik}/\tau}`, z normalized; `include_self` adds k = i, as
       the authors' notebook does. (`temperature` and `include_self` belong to ``lse`` alone.)
-    - ``swd``: sliced Wasserstein distance (Alg. 1) to a ``hypersphere`` (z normalised), ``hypercube`` U(−1, 1) or
+    - ``swd``: sliced Wasserstein distance (Alg. 1) to a ``hypersphere`` (z normalized), ``hypercube`` U(−1, 1) or
       ``normal`` prior: project both on a random orthogonal basis, sort each direction, mean squared difference.
 
     Every call draws a fresh basis and fresh prior samples, from `generator` if given.

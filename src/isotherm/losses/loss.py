@@ -1,4 +1,4 @@
-"""The face every loss shares: check the settings, pair the views, ask for one value a query, reduce.
+"""The face every loss shares: check the settings, pair the views, ask for one value per query, reduce.
 
 No mathematics here. A family's file subclasses `Loss` and writes `per_query`.
 """
@@ -38,7 +38,7 @@ def uncompiled(function: Callable[Given, Tensor]) -> Callable[Given, Tensor]:
 class Loss(nn.Module):
     """A contrastive loss of embeddings: ``loss(z0, z1, *more_views, negatives=None)``.
 
-    The views are un-normalised (N, D) tensors, one a view. `negatives`, (M, D), replaces the negatives of the
+    The views are un-normalized (N, D) tensors, one per view. `negatives`, (M, D), replaces the negatives of the
     batch: then view 0 holds the queries and the other views their positives.
     """
 
@@ -102,7 +102,7 @@ def full_precision(views: Sequence[Tensor]) -> torch.autocast:
 
 
 def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Tensor:
-    """One value a query, view-major; a query that appears in several blocks gets their mean."""
+    """One value per query, view-major; a query that appears in several blocks gets their mean."""
     if len(blocks) == 1:
         return values[0]
     total: dict[int, list[Tensor]] = {}

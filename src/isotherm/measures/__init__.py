@@ -1,4 +1,4 @@
-"""The numbers that describe an embedding. Inputs are (N, D) tensors, normalised inside."""
+"""The numbers that describe an embedding. Inputs are (N, D) tensors, normalized inside."""
 
 from isotherm.measures.geometry import (
     BINS,

@@ -1,6 +1,6 @@
 """What an embedding is like: numbers that explain what a loss did to it. No plots.
 
-All take embeddings as they leave a network, (N, D), and normalise them; all are exact, and none holds an N×N matrix.
+All take embeddings as they leave a network, (N, D), and normalize them; all are exact, and none holds an N×N matrix.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def interclass_uniformity(z: Tensor, labels: Tensor) -> float:
 
     .. math:: \log \mathbb{E}_{a \ne b}\, e^{-2 \|c_a - c_b\|^2}
 
-    DySTreSS (arXiv:2308.01140), eq. 18. :math:`c_a` is the mean of the unit embeddings of class a, not normalised
+    DySTreSS (arXiv:2308.01140), eq. 18. :math:`c_a` is the mean of the unit embeddings of class a, not normalized
     again.
     """
     sums, counts = _class_sums(z, labels)
@@ -391,5 +391,5 @@ def _checked(labels: Tensor, z: Tensor) -> Tensor:
     """The labels beside the embeddings, if there is one each."""
     labels = torch.as_tensor(labels, device=z.device)
     if labels.shape != (len(z),):
-        raise ValueError(f"labels must hold one label an embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
+        raise ValueError(f"labels must hold one label per embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
     return labels

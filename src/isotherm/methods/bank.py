@@ -15,7 +15,7 @@ from isotherm.types import Batch
 
 
 class MemoryBank(Method):
-    r"""Each picture's embedding looks for its own past among those of all pictures.
+    r"""Each image's embedding looks for its own past among those of all images.
 
     .. math:: M_i \leftarrow \frac{m M_i + (1 - m) z_i}{\|m M_i + (1 - m) z_i\|}
 
@@ -48,36 +48,36 @@ class MemoryBank(Method):
 
     bank: Tensor
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
         (z,) = embedded
         with full_precision(embedded):
-            value = self.loss.of(banked(z, batch.places, self.bank, self._drawn(batch.places)))
-        self.pending = (world.gather(z.detach()), world.gather(batch.places))
+            value = self.loss.of(banked(z, batch.indices, self.bank, self._drawn(batch.indices)))
+        self.pending = (world.gather(z.detach()), world.gather(batch.indices))
         return value
 
-    def _drawn(self, places: Tensor) -> Tensor | None:
+    def _drawn(self, indices: Tensor) -> Tensor | None:
         """The entries that serve as negatives in this step: the same on every process, none of the batch's own."""
         if self.negatives is None:
             return None
         others = torch.ones(len(self.bank), dtype=torch.bool)
-        others[world.gather(places).cpu()] = False
+        others[world.gather(indices).cpu()] = False
         free = others.nonzero()[:, 0]
         if len(free) < self.negatives:
             raise ValueError(
                 f"{self.negatives} negatives are asked for; the bank has {len(free)} entries outside the batch."
             )
         chance = torch.Generator().manual_seed(self.seed * 1_000_003 + self.step)
-        return free[torch.randperm(len(free), generator=chance)[: self.negatives]].to(places.device)
+        return free[torch.randperm(len(free), generator=chance)[: self.negatives]].to(indices.device)
 
     @torch.no_grad()
     def after_step(self) -> None:
         assert self.pending is not None
-        z, places = self.pending
+        z, indices = self.pending
         fresh = unit(z, "embeddings").to(self.bank.dtype)
-        self.bank[places] = unit(torch.lerp(fresh, self.bank[places], self.momentum), "bank")
+        self.bank[indices] = unit(torch.lerp(fresh, self.bank[indices], self.momentum), "bank")
         self.pending = None
 
     def check_views(self, views: int) -> None:
         if views != 1:
-            raise ValueError(f"a memory bank compares one view of each picture with the bank; got {views} views.")
+            raise ValueError(f"a memory bank compares one view of each image with the bank; got {views} views.")

@@ -23,7 +23,7 @@ GIVEN = ("self", "network", "predictor", "loss", "items", "width", "classes", "s
 
 
 @dataclass(frozen=True)
-class Named:
+class MethodSpec:
     """A method as the command line knows it."""
 
     about: str
@@ -44,31 +44,33 @@ class Named:
 
 
 METHODS = {
-    "simclr": Named("every view through one network, negatives from the batch (SimCLR)", InBatch, "NTXentLoss"),
-    "cmc": Named("InfoNCE between every two views (CMC)", InBatch, "CMCLoss"),
-    "cacr": Named("attraction and repulsion in the batch; K + 1 views for K positives (CACR)", InBatch, "CACRLoss"),
-    "supcon": Named("positives are those of the same class (SupCon)", InBatch, "SupConLoss"),
-    "barlow": Named("decorrelated features, no negatives (Barlow Twins)", InBatch, "BarlowTwinsLoss"),
-    "vicreg": Named("variance, invariance, covariance, no negatives (VICReg)", InBatch, "VICRegLoss"),
-    "bank": Named("each picture against a memory of all (instance discrimination)", MemoryBank, "NTXentLoss", views=1),
-    "mocov2": Named("keys of a slow copy, negatives from a queue (MoCo v2; CACR Alg. 3)", MoCoV2, "NTXentLoss"),
-    "mocov3": Named("a predictor, keys of a slow copy (MoCo v3)", MoCoV3, "NTXentLoss", predictor=True),
-    "byol": Named("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
-    "simsiam": Named("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
-    "simcse": Named(
+    "simclr": MethodSpec("every view through one network, negatives from the batch (SimCLR)", InBatch, "NTXentLoss"),
+    "cmc": MethodSpec("InfoNCE between every two views (CMC)", InBatch, "CMCLoss"),
+    "cacr": MethodSpec("attraction, repulsion in the batch; K + 1 views for K positives (CACR)", InBatch, "CACRLoss"),
+    "supcon": MethodSpec("positives are those of the same class (SupCon)", InBatch, "SupConLoss"),
+    "barlow": MethodSpec("decorrelated features, no negatives (Barlow Twins)", InBatch, "BarlowTwinsLoss"),
+    "vicreg": MethodSpec("variance, invariance, covariance, no negatives (VICReg)", InBatch, "VICRegLoss"),
+    "bank": MethodSpec(
+        "each item against a memory of all (instance discrimination)", MemoryBank, "NTXentLoss", views=1
+    ),
+    "mocov2": MethodSpec("keys of a slow copy, negatives from a queue (MoCo v2; CACR Alg. 3)", MoCoV2, "NTXentLoss"),
+    "mocov3": MethodSpec("a predictor, keys of a slow copy (MoCo v3)", MoCoV3, "NTXentLoss", predictor=True),
+    "byol": MethodSpec("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
+    "simsiam": MethodSpec("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
+    "simcse": MethodSpec(
         "a sentence looks for its other pass, or its pair (SimCSE)",
         SimCSE,
         "InfoNCELoss",
         encoder="text_small",
         head="simcse",
     ),
-    "supervised": Named("labels and cross-entropy, for comparison", Supervised, views=1, head="none"),
-    "vae": Named("reconstruction, for comparison (a VAE)", Autoencoder, views=1, encoder="vae", head="none"),
+    "supervised": MethodSpec("labels and cross-entropy, for comparison", Supervised, views=1, head="none"),
+    "vae": MethodSpec("reconstruction, for comparison (a VAE)", Autoencoder, views=1, encoder="vae", head="none"),
 }
 """The methods by name."""
 
 
-def named(name: str) -> Named:
+def named(name: str) -> MethodSpec:
     if name not in METHODS:
         raise ValueError(f"no method '{name}'{did_you_mean(name, METHODS)}")
     return METHODS[name]
@@ -89,7 +91,7 @@ def method(
 ) -> Method:
     """A method by name around a network whose embeddings have this `width`.
 
-    `items` is how many pictures a bank must remember, `classes` how many labels there are; with `hard_negatives` the
+    `items` is how many images a bank must remember, `classes` how many labels there are; with `hard_negatives` the
     last view holds those and no positives.
     """
     found = named(name)

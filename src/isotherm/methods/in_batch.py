@@ -29,11 +29,11 @@ class InBatch(Method):
             )
         super().__init__(network, loss)
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
         if self.loss.takes_labels:
             if int(batch.labels.min()) < 0:
-                raise ValueError(f"{type(self.loss).__name__} needs a label for every picture; some have none (−1).")
+                raise ValueError(f"{type(self.loss).__name__} needs a label for every image; some have none (−1).")
             embedded = [torch.cat(list(embedded)), batch.labels.repeat(len(embedded))]
         value: Tensor = self.loss(*embedded)
         return value

@@ -1,6 +1,6 @@
 """What a method is: how embeddings are made, who is compared, and what is remembered. No loop lives here.
 
-A step is ``at(step, steps)``, ``compare(batch).backward()``, the optimiser's own step, ``after_step()``. `compare`
+A step is ``at(step, steps)``, ``compare(batch).backward()``, the optimizer's own step, ``after_step()``. `compare`
 reads the method's state (a bank, a queue, a slow copy), `after_step` writes it. State lives in buffers and slow
 copies, so that it is part of ``state_dict()``.
 """
@@ -32,7 +32,7 @@ class Network(nn.Module):
 
 
 class Method(nn.Module):
-    """The part every method has. `embed` and `targets` treat each item alone, `judge` compares them all.
+    """The part every method has. `embed` and `targets` treat each item alone, `objective` compares them all.
 
     So a batch too large for memory is embedded in parts, judged whole, and embedded again for its gradient
     (`isotherm.train.loop`).
@@ -61,12 +61,12 @@ class Method(nn.Module):
         """What a slow copy makes of each view, where there is one; no gradient."""
         return []
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         """The loss of the whole batch."""
         raise NotImplementedError
 
     def compare(self, batch: Batch) -> Tensor:
-        return self.judge(self.embed(batch), self.targets(batch), batch)
+        return self.objective(self.embed(batch), self.targets(batch), batch)
 
     def after_step(self) -> None:
         """Write what is remembered."""
@@ -78,7 +78,7 @@ class Method(nn.Module):
             )
 
 
-class Slow(nn.Module):
+class MomentumCopy(nn.Module):
     """A copy of a network that follows it slowly: θ' ← m θ' + (1 − m) θ. Its BN counts its own batches.
 
     `momentum` may rise to `end` along half a cosine (BYOL, arXiv:2006.07733, §3; MoCo v3's code).

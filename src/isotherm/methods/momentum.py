@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from isotherm import world
 from isotherm.losses.loss import Loss, full_precision
-from isotherm.methods.method import Method, Network, Slow, takes, through
+from isotherm.methods.method import Method, MomentumCopy, Network, takes, through
 from isotherm.pairing import one_way, queued, unit
 from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
@@ -24,7 +24,7 @@ class MoCoV2(Method):
     queries of the batch are negatives too, and carry gradient) and ``CACRLoss(detach_weights="positive")``.
 
     The queue starts as random directions, takes batches of any size, and never holds the keys it is compared with.
-    `shuffle` sends each key picture through another process, so that BN cannot tell who belongs together.
+    `shuffle` sends each key image through another process, so that BN cannot tell who belongs together.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class MoCoV2(Method):
         if queue < 1:
             raise ValueError(f"the queue holds 1 key or more, got {queue}.")
         self.seed, self.every_view, self.intra_batch, self.shuffle = seed, every_view, intra_batch, shuffle
-        self.slow = Slow(network, momentum)
+        self.slow = MomentumCopy(network, momentum)
         start = torch.randn(queue, width, generator=torch.Generator().manual_seed(seed))
         self.register_buffer("queue", unit(start, "queue"))
         self.register_buffer("place", torch.zeros((), dtype=torch.long))
@@ -62,7 +62,7 @@ class MoCoV2(Method):
         return self._elsewhere(answering)
 
     def _elsewhere(self, views: Sequence[Tensor]) -> list[Tensor]:
-        """Keys of pictures that were shuffled over the processes and brought back in order."""
+        """Keys of images that were shuffled over the processes and brought back in order."""
         n, device = len(views[0]), views[0].device
         counts = world.counts(n, device)
         order = torch.randperm(sum(counts), generator=torch.Generator().manual_seed(self.step)).to(device)
@@ -76,7 +76,7 @@ class MoCoV2(Method):
             made.append(back[start : start + n])
         return made
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
         with full_precision(embedded):
             keys = [k.to(torch.promote_types(k.dtype, torch.float32)) for k in targets]
@@ -124,7 +124,7 @@ class MoCoV3(Method):
     ) -> None:
         super().__init__(network, takes(loss, "MoCo v3", "the keys of its batch"))
         self.predictor = predictor
-        self.slow = Slow(network, momentum, momentum_end)
+        self.slow = MomentumCopy(network, momentum, momentum_end)
         self.scale = scale
 
     def embed(self, batch: Batch) -> list[Tensor]:
@@ -133,7 +133,7 @@ class MoCoV3(Method):
     def targets(self, batch: Batch) -> list[Tensor]:
         return through(self.slow, batch.views)
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
         with full_precision(embedded):
             blocks = []

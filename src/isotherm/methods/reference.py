@@ -32,9 +32,9 @@ class Supervised(Method):
     def embed(self, batch: Batch) -> list[Tensor]:
         return through(nn.Sequential(self.network, self.classifier), batch.views)
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         if int(batch.labels.min()) < 0:
-            raise ValueError("supervised learning needs a label for every picture; some have none (−1).")
+            raise ValueError("supervised learning needs a label for every image; some have none (−1).")
         settings = {"label_smoothing": self.smoothing, "reduction": "none"}
         values = [cross_entropy(z.float(), batch.labels, **settings) for z in embedded]  # type: ignore[arg-type]
         return world.mean(torch.cat(values))
@@ -43,7 +43,7 @@ class Supervised(Method):
 class Autoencoder(Method):
     """−ELBO of a variational autoencoder, the baseline of Chen & Li 2021 (arXiv:2011.02803), app. C.1.
 
-    Its noise belongs to the picture and the step, so that any number of processes draws the same.
+    Its noise belongs to the image and the step, so that any number of processes draws the same.
     """
 
     fewest_views = 1
@@ -59,10 +59,10 @@ class Autoencoder(Method):
         assert isinstance(vae, VAE)
         costs = []
         for i, view in enumerate(batch.views):
-            u = uniforms(batch.places, vae.width, seed=self.seed, epoch=self.step, view=i)
+            u = uniforms(batch.indices, vae.width, seed=self.seed, epoch=self.step, view=i)
             elbo = vae.elbo(view, torch.special.ndtri(u.clamp(2.0**-25, 1 - 2.0**-24)))
             costs.append(elbo.reconstruction + elbo.kl)
         return costs
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         return world.mean(torch.cat(list(embedded)))

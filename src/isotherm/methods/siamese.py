@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from isotherm.losses.loss import Loss
 from isotherm.losses.negative_free import BYOLLoss, SimSiamLoss
-from isotherm.methods.method import Method, Network, Slow, through
+from isotherm.methods.method import Method, MomentumCopy, Network, through
 from isotherm.types import Batch
 
 
@@ -29,7 +29,7 @@ class BYOL(Method):
     ) -> None:
         super().__init__(network, predicting(loss, "BYOL"))
         self.predictor = predictor
-        self.slow = Slow(network, momentum, momentum_end)
+        self.slow = MomentumCopy(network, momentum, momentum_end)
 
     def embed(self, batch: Batch) -> list[Tensor]:
         return through(nn.Sequential(self.network, self.predictor), batch.views)
@@ -37,7 +37,7 @@ class BYOL(Method):
     def targets(self, batch: Batch) -> list[Tensor]:
         return through(self.slow, batch.views)
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         return len(embedded) * each_predicts_the_others(self.loss, embedded, targets)
 
     @torch.no_grad()
@@ -59,7 +59,7 @@ class SimSiam(Method):
         z = through(self.network, batch.views)
         return [*through(self.predictor, z), *(view.detach() for view in z)]
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         views = len(embedded) // 2
         return each_predicts_the_others(self.loss, embedded[:views], embedded[views:])
 

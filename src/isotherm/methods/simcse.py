@@ -44,7 +44,7 @@ class SimCSE(InBatch):
             why = loss.without_negatives or "pairs the columns in its own way"
             raise ValueError(f"{type(loss).__name__} {why} and can use no hard negatives. Give it pairs, not triples.")
 
-    def judge(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
+    def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
         views = len(embedded) - self.hard_negatives
         return contrast(self.loss, embedded[:views], embedded[views:], self.pairing, self.symmetric)

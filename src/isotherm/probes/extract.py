@@ -1,4 +1,4 @@
-"""Features to probe: those of pictures, from a frozen encoder; and the checks every probe makes at its door."""
+"""Features to probe: those of images, from a frozen encoder; and the checks every probe makes at its door."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def features_of(
     layer: str | None = None,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """The features of every picture as it is, not augmented: float32 (N, width), on the CPU.
+    """The features of every image as it is, not augmented: float32 (N, width), on the CPU.
 
     The encoder runs in eval mode without gradients and is left as it was found; nothing can flow back into it from
-    the result. Pictures are normalised as the recipe does and have its first view's size unless `size` is given;
+    the result. Images are normalized as the recipe does and have its first view's size unless `size` is given;
     RandBit planes are appended as the loader does. `layer` names a layer (`encoders.features`); `device` is by default
     the encoder's own.
     """
@@ -35,13 +35,13 @@ def features_of(
     size = recipe.views[0].size if size is None else size
     found: Tensor | None = None
     for start in range(0, len(images), batch):
-        places = torch.arange(start, min(start + batch, len(images)))
-        x = recipe.plain(images.pixels[places].to(device), size)
-        part = features(encoder, append_bits(x, images, places), layer)
+        indices = torch.arange(start, min(start + batch, len(images)))
+        x = recipe.plain(images.pixels[indices].to(device), size)
+        part = features(encoder, append_bits(x, images, indices), layer)
         if found is None:
             found = torch.empty(len(images), part.shape[1])
-        found[places] = part.float().cpu()
-    assert found is not None  # a set of pictures is never empty
+        found[indices] = part.float().cpu()
+    assert found is not None  # a set of images is never empty
     return found
 
 
@@ -66,7 +66,7 @@ def parts(train: Tensor, train_labels: Tensor, test: Tensor, test_labels: Tensor
     """Refuse what cannot be probed; features in float32 (float64 stays), labels in int64 on the features' device."""
     train, test = feature_matrix(train, "train"), feature_matrix(test, "test")
     if train.shape[1] != test.shape[1]:
-        raise ValueError(f"train has {train.shape[1]} features an item, test has {test.shape[1]}; extract both alike.")
+        raise ValueError(f"train has {train.shape[1]} features per item, test has {test.shape[1]}; extract both alike.")
     if train.device != test.device:
         raise ValueError(f"train is on {train.device}, test on {test.device}; move one of them.")
     dtype = torch.promote_types(train.dtype, test.dtype)
@@ -103,7 +103,7 @@ def label_column(labels: Tensor, n: int, name: str) -> Tensor:
     """Labels as int64 (n,), none of them unknown."""
     labels = torch.as_tensor(labels).detach()
     if labels.shape != (n,):
-        raise ValueError(f"{name} must hold one label an item, shape ({n},); got {tuple(labels.shape)}.")
+        raise ValueError(f"{name} must hold one label per item, shape ({n},); got {tuple(labels.shape)}.")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise TypeError(f"{name} must hold whole numbers, got {labels.dtype}.")
     if int(labels.min()) < 0:
@@ -116,7 +116,7 @@ def feature_matrix(x: Tensor, name: str) -> Tensor:
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor of features (N, D), got {type(x).__name__}.")
     if x.ndim != 2:
-        raise ValueError(f"{name} must have shape (N, D), one row an item; got {tuple(x.shape)}.")
+        raise ValueError(f"{name} must have shape (N, D), one row per item; got {tuple(x.shape)}.")
     if not x.is_floating_point():
         raise TypeError(f"{name} must hold floating-point features, got {x.dtype}. Convert them: {name}.float().")
     if not x.numel():

@@ -1,4 +1,4 @@
-"""Few-shot probes: how far a handful of labels a class goes, and how much that depends on which ones they are."""
+"""Few-shot probes: how far a handful of labels per class goes, and how much that depends on which ones they are."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def few_shot_finetune(
     lr: float | None = None,
     size: int | None = None,
 ) -> Spread:
-    """Fine-tuning (`finetune`) on `per_class` pictures of every class, drawn anew with each seed."""
+    """Fine-tuning (`finetune`) on `per_class` images of every class, drawn anew with each seed."""
     labels = label_column(train.labels, len(train), f"{train.name}: labels")
     different(seeds)
     scores = []
     for seed in seeds:
-        few = train.subset(drawn(labels, per_class, seed), f"{per_class} pictures a class, seed {seed}")
+        few = train.subset(drawn(labels, per_class, seed), f"{per_class} images per class, seed {seed}")
         scores.append(finetune(encoder, few, test, recipe, class_weights, epochs, lr=lr, seed=seed, size=size))
     return spread("few-shot finetune", scores, seeds, {"per_class": per_class, "epochs": epochs})
 
 
 def drawn(labels: Tensor, per_class: int, seed: int) -> Tensor:
-    """The places of so many items of every class that there is, drawn with this seed, in ascending order.
+    """The indices of so many items of every class that there is, drawn with this seed, in ascending order.
 
     Fewer per class are part of more: the first so many of one seeded order.
     """

@@ -1,4 +1,4 @@
-"""Fine-tuning: the encoder itself, as a copy, trained on labelled pictures together with a linear classifier."""
+"""Fine-tuning: the encoder itself, as a copy, trained on labelled images together with a linear classifier."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def finetune(
     seed: int = 0,
     size: int | None = None,
 ) -> Score:
-    """How often the encoder is right after it was trained further, with a classifier, on labelled pictures.
+    """How often the encoder is right after it was trained further, with a classifier, on labelled images.
 
     DySTreSS (arXiv:2308.01140), A.2: SGD, 50 epochs, batch 128, learning rate 0.1, or 1.0 with two classes, times 0.1
     after 30 and 40 epochs (in proportion if `epochs` says otherwise). Momentum and weight decay are not stated: none.
 
     `class_weights`: "balanced" gives each class the size of the largest one over its own, which is how the paper's
-    numbers for Chaoyang look (1.264, 1.667, 1.0, 2.114); or one number a class; or None. With two classes there is one
-    logit, and class 1 weighs what `class_weights` says relative to class 0: the paper's positive class weight.
+    numbers for Chaoyang look (1.264, 1.667, 1.0, 2.114); or one number per class; or None. With two classes there is
+    one logit, and class 1 weighs what `class_weights` says relative to class 0: the paper's positive class weight.
 
-    Works on a copy: the given encoder is not changed. Training pictures are the first view of `recipe`, test pictures
-    are plain, of its size unless `size` is given. A last batch of a single picture is left out, which batch
-    normalisation could not take.
+    Works on a copy: the given encoder is not changed. Training images are the first view of `recipe`, test images
+    are plain, of its size unless `size` is given. A last batch of a single image is left out, which batch
+    normalization could not take.
     """
     at_least(1, epochs=epochs)
     at_least(2, batch=batch)
@@ -67,13 +67,13 @@ def finetune(
         width = features_of(body, train.subset(torch.arange(2)), recipe, size).shape[1]
         head = nn.Linear(width, 1 if classes == 2 else classes).to(device)
         body.train()
-        optimiser = torch.optim.SGD([*body.parameters(), *head.parameters()], rate)
-        schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones, DECAY)
+        optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], rate)
+        schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, DECAY)
         for epoch in range(epochs):
             for views, known, _ in loader.epoch(epoch):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 _loss(head(body(views[0])), known, weights.to(device)).backward()
-                optimiser.step()
+                optimizer.step()
             schedule.step()
     with evaluating(body):
         logits = head(features_of(body, test, recipe, size).to(device)).cpu()
@@ -98,8 +98,8 @@ def _weights(given: ClassWeights, labels: Tensor, classes: int) -> Tensor:
         return torch.ones(classes)
     if isinstance(given, str):
         if given != "balanced":
-            raise ValueError(f"class_weights is 'balanced', None or one number a class, got '{given}'.")
-        return counts.max() / counts.clamp_min(1)  # a class without pictures is never asked for
+            raise ValueError(f"class_weights is 'balanced', None or one number per class, got '{given}'.")
+        return counts.max() / counts.clamp_min(1)  # a class without images is never asked for
     weights = torch.tensor([float(w) for w in given])
     if len(weights) != classes:
         raise ValueError(f"class_weights must hold one number for each of the {classes} classes, got {len(weights)}.")

@@ -82,7 +82,7 @@ def _ks(ks: Sequence[int], n: int) -> list[int]:
 
 
 def _voters(given: Parts, k: int, weights: Weights, temperature: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Strips of test items, their neighbours' places from near to far, and how much each of these counts."""
+    """Strips of test items, their neighbours' indices from near to far, and how much each of these counts."""
     if weights != "l2":
         queries, bank = unit(given.test, "test").float(), unit(given.train, "train").float()
         for rows, s, near in nearest(queries, bank, k):
@@ -120,7 +120,7 @@ def _distances(queries: Tensor, bank: Tensor, near: Tensor) -> Tensor:
 def nearest(
     queries: Tensor, bank: Tensor, k: int, less: Tensor | None = None, strip: int = STRIP
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """The k largest x·y − less(y) of every query x among the y of a bank, in strips: rows, values, places.
+    """The k largest x·y − less(y) of every query x among the y of a bank, in strips: rows, values, indices.
 
     float32; values descend, equal ones by ascending place. `strip` entries are formed at once.
     """
@@ -145,7 +145,7 @@ def _folds(n: int, k: int) -> tuple[int, int]:
 
 
 def largest(s: Tensor, k: int, folds: int) -> tuple[Tensor, Tensor]:
-    """The k largest entries of every row and their places; equal ones by ascending place.
+    """The k largest entries of every row and their indices; equal ones by ascending place.
 
     The row is folded into columns of `folds` entries. Its k + 1 largest entries lie in the k + 1 columns with the
     largest maxima: an entry of any other column has k + 1 above it, one in each of these. So two selections among few
@@ -159,16 +159,16 @@ def largest(s: Tensor, k: int, folds: int) -> tuple[Tensor, Tensor]:
     among = columns.gather(2, chosen).flatten(1)
     best = _top(among, k + 1)
     layer = torch.div(best, k + 1, rounding_mode="floor")
-    places = columns.shape[2] * layer + chosen[:, 0].gather(1, best - (k + 1) * layer)
-    keys = _keys(among.gather(1, best), places).sort(dim=1, descending=True).values
-    places = _LOW - (keys & _LOW)
-    values = s.gather(1, places)
-    # Where the k-th and the next are equal, there may be more of them, at lower places: these rows are searched whole.
+    indices = columns.shape[2] * layer + chosen[:, 0].gather(1, best - (k + 1) * layer)
+    keys = _keys(among.gather(1, best), indices).sort(dim=1, descending=True).values
+    indices = _LOW - (keys & _LOW)
+    values = s.gather(1, indices)
+    # Where the k-th and the next are equal, there may be more of them, at lower indices: these rows are searched whole.
     again = torch.nonzero(values[:, k - 1] == values[:, k])[:, 0]
-    values, places = values[:, :k], places[:, :k]
+    values, indices = values[:, :k], indices[:, :k]
     if len(again):
-        values[again], places[again] = _whole(s[again], k)
-    return values, places
+        values[again], indices[again] = _whole(s[again], k)
+    return values, indices
 
 
 def _top(rows: Tensor, k: int) -> Tensor:
@@ -183,18 +183,18 @@ def _top(rows: Tensor, k: int) -> Tensor:
 
 
 def _whole(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    places = torch.arange(s.shape[1], device=s.device).expand_as(s)
+    indices = torch.arange(s.shape[1], device=s.device).expand_as(s)
     found = []
     for at in (slice(i, i + LEAST_ROWS) for i in range(0, len(s), LEAST_ROWS)):
-        found.append(_keys(s[at], places[at]).topk(k, dim=1).values)
-    places = _LOW - (torch.cat(found) & _LOW)
-    return s.gather(1, places), places
+        found.append(_keys(s[at], indices[at]).topk(k, dim=1).values)
+    indices = _LOW - (torch.cat(found) & _LOW)
+    return s.gather(1, indices), indices
 
 
-def _keys(values: Tensor, places: Tensor) -> Tensor:
-    """One int64 for a float32 and its place, larger for larger values and, among equal ones, for lower places.
+def _keys(values: Tensor, indices: Tensor) -> Tensor:
+    """One int64 for a float32 and its place, larger for larger values and, among equal ones, for lower indices.
 
     The bits of a float are ordered like integers, those of negative ones the other way round.
     """
     bits = (values + 0.0).view(torch.int32)  # −0 is 0
-    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32) | (_LOW - places)
+    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32) | (_LOW - indices)

@@ -124,7 +124,7 @@ def _chosen(train: Tensor, labels: Tensor, classes: int, held_out: float, seed: 
 
 
 def stratified(labels: Tensor, held_out: float, seed: int) -> tuple[Tensor, Tensor]:
-    """The places to fit on and the places held out: that share of every class, but at least one item in both.
+    """The indices to fit on and the indices held out: that share of every class, but at least one item in both.
 
     A class with a single item is not held out.
     """

@@ -1,6 +1,6 @@
-"""The linear probe as the papers train it: their optimiser, learning rate, schedule and batch, as data.
+"""The linear probe as the papers train it: their optimizer, learning rate, schedule and batch, as data.
 
-`follow` trains on fixed features; `follow_augmented` sends freshly augmented pictures through the frozen encoder in
+`follow` trains on fixed features; `follow_augmented` sends freshly augmented images through the frozen encoder in
 every epoch, as the papers do. `linear` finds the same kind of classifier in seconds.
 """
 
@@ -33,7 +33,7 @@ class Protocol:
 
     name: str
     about: str
-    optimiser: str
+    optimizer: str
     """"sgd" or "adam"."""
     lr: float
     decay: float
@@ -49,14 +49,14 @@ class Protocol:
     """The layer whose features the paper probes, in a network that has it; None: the encoder's output."""
 
     def make(self, module: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser for this module's parameters."""
-        if self.optimiser == "sgd":
+        """The optimizer for this module's parameters."""
+        if self.optimizer == "sgd":
             decay = self.weight_decay
             return torch.optim.SGD(module.parameters(), self.lr, momentum=self.momentum, weight_decay=decay)
-        if self.optimiser == "adam":
+        if self.optimizer == "adam":
             settings = {"betas": self.betas, "eps": self.eps, "weight_decay": self.weight_decay}
             return torch.optim.Adam(module.parameters(), self.lr, **settings)  # type: ignore[arg-type]
-        raise ValueError(f"no optimiser '{self.optimiser}'{did_you_mean(self.optimiser, ('sgd', 'adam'))}")
+        raise ValueError(f"no optimizer '{self.optimizer}'{did_you_mean(self.optimizer, ('sgd', 'adam'))}")
 
     def rate(self, epoch: int) -> float:
         """The learning rate of this epoch, counted from 0."""
@@ -142,8 +142,8 @@ def follow(
 
     def epoch(_: int) -> Iterator[tuple[Tensor, Tensor]]:
         order = torch.randperm(len(given.train), generator=draw).to(given.train.device)
-        for places in order.split(how.batch):
-            yield given.train[places], given.train_labels[places]
+        for indices in order.split(how.batch):
+            yield given.train[indices], given.train_labels[indices]
 
     made = _classifier(given.train, given.classes, seed)
     _train(made, how, epoch)
@@ -162,11 +162,11 @@ def follow_augmented(
     size: int | None = None,
     layer: str | None = None,
 ) -> Score:
-    """How often a linear classifier trained by a paper's protocol on augmented pictures is right on plain ones.
+    """How often a linear classifier trained by a paper's protocol on augmented images is right on plain ones.
 
-    Every epoch shows the frozen encoder another view of each picture, the first that `recipe` makes; the encoder runs
+    Every epoch shows the frozen encoder another view of each image, the first that `recipe` makes; the encoder runs
     in eval mode without gradients and is left as it was found. `layer` is by default the protocol's where the encoder
-    has one of that name, else the encoder's output; the score says which. `size` is that of the test pictures
+    has one of that name, else the encoder's output; the score says which. `size` is that of the test images
     (`features_of`).
     """
     how = protocol(how)
@@ -202,15 +202,15 @@ def _classifier(like: Tensor, classes: int, seed: int) -> nn.Linear:
 
 
 def _train(made: nn.Linear, how: Protocol, epoch: Batches) -> None:
-    optimiser = how.make(made)
+    optimizer = how.make(made)
     with torch.enable_grad():
         for number in range(how.epochs):
-            for group in optimiser.param_groups:
+            for group in optimizer.param_groups:
                 group["lr"] = how.rate(number)
             for x, labels in epoch(number):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 F.cross_entropy(made(x), labels).backward()
-                optimiser.step()
+                optimizer.step()
     if not all(bool(torch.isfinite(p).all()) for p in made.parameters()):
         raise ValueError(
             f"{how.name} diverged: its learning rate of {how.lr:g} is for features of about unit length. "

@@ -171,7 +171,7 @@ def sts(encode: Encode, folder: Path | str | None = None, tasks: Sequence[str] =
         missing=absent,
         average=_mean([task.spearman for task in done.values()]),
         complete=complete,
-        sentences=len(embedded.places),
+        sentences=len(embedded.indices),
         zeros=embedded.zeros,
         notes=_notes(done, absent, embedded.zeros),
     )
@@ -205,17 +205,17 @@ def stsb_geometry(encode: Encode, folder: Path | str | None = None, part: Part =
     embedded = Embedded.of(encode, _sentences(pairs))
     if embedded.zeros:
         raise ValueError(
-            f"encode gave {embedded.zeros} of {len(embedded.places)} sentences a zero vector, which is nowhere on the "
+            f"encode gave {embedded.zeros} of {len(embedded.indices)} sentences a zero vector, which is nowhere on the "
             "sphere: alignment and uniformity are undefined."
         )
     positives = [i for i, gold in enumerate(pairs.gold) if gold > POSITIVE]
-    if not positives or len(embedded.places) < 2:
+    if not positives or len(embedded.indices) < 2:
         raise ValueError(f"STS-B {part} has no pair with a score above {POSITIVE:g}. Get the file again.")
     first, second = (
         embedded.rows([pairs.first[i] for i in positives]),
         embedded.rows([pairs.second[i] for i in positives]),
     )
-    return Geometry(alignment(first, second), uniformity(embedded.z), part, len(positives), len(embedded.places))
+    return Geometry(alignment(first, second), uniformity(embedded.z), part, len(positives), len(embedded.indices))
 
 
 def spearman(x: ArrayLike | Tensor, y: ArrayLike | Tensor) -> float | None:
@@ -244,7 +244,7 @@ def _ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
 class Embedded:
     """Distinct sentences and the embedding of each."""
 
-    places: Mapping[str, int]
+    indices: Mapping[str, int]
     z: Tensor
     """(N, D), float64 or float32 as `of` was told"""
     zeros: int
@@ -260,7 +260,7 @@ class Embedded:
                 f"got {z.dtype if isinstance(z, Tensor) else type(z).__name__}."
             )
         if z.ndim != 2 or len(z) != len(distinct) or z.shape[1] < 1:
-            raise ValueError(f"encode must give one row a sentence, ({len(distinct)}, D), got {tuple(z.shape)}.")
+            raise ValueError(f"encode must give one row per sentence, ({len(distinct)}, D), got {tuple(z.shape)}.")
         z = z.detach().cpu().to(dtype)
         bad = ~torch.isfinite(z).all(1)
         if bool(bad.any()):
@@ -273,7 +273,7 @@ class Embedded:
 
     def rows(self, sentences: Sequence[str]) -> Tensor:
         """The embeddings of these."""
-        return self.z[[self.places[s] for s in sentences]]
+        return self.z[[self.indices[s] for s in sentences]]
 
     def similarities(self, pairs: Rated) -> Tensor:
         """The cosine of every pair; 0 where a vector is."""

@@ -1,6 +1,6 @@
 """What the embedding of a sentence knows about it: SentEval's seven transfer tasks by logistic regression.
 
-The folds inside folds make 600 problems a task that differ in the rows they may see and in their strength only. They
+The folds inside folds make 600 problems per task that differ in the rows they may see and in their strength only. They
 are solved together: one matrix product gives the logits of all, one their gradients.
 """
 
@@ -198,12 +198,12 @@ def _task(name: str, parts: Mapping[str, Classified], encode: Encode, seed: int,
     ordered = {part: _ordered(items) for part, items in parts.items()}
     labels = torch.tensor([label for items in ordered.values() for label in items.labels])
     problem = Problem(_features(encode, list(ordered.values())), labels, _classes(name))
-    places = _places(ordered)
+    indices = _places(ordered)
     grid = GRID_TRAIN_TEST if set(parts) == {"train", "test"} else GRID
     whole = "all" in parts
-    outer = _folds(places["all"], labels, folds, seed) if whole else [(places["train"], places["test"])]
+    outer = _folds(indices["all"], labels, folds, seed) if whole else [(indices["train"], indices["test"])]
     if "dev" in parts:
-        inner = [(places["train"], places["dev"])]
+        inner = [(indices["train"], indices["dev"])]
     else:
         inner = [split for fit, _ in outer for split in _folds(fit, labels, folds, seed)]
     validated, chosen_well = problem.validated(inner, grid)
@@ -218,7 +218,7 @@ def _task(name: str, parts: Mapping[str, Classified], encode: Encode, seed: int,
     if whole:
         sd = float(np.std(right, ddof=1))
         return Result(name, float(np.mean(right)), asked, strengths, validation, tuple(right), sd), solved
-    test = places["test"]
+    test = indices["test"]
     f1 = _f1(predicted[0][test], labels[test]) if name == "MRPC" else None
     return Result(name, right[0], asked, strengths, validation, f1=f1), solved
 
@@ -235,7 +235,7 @@ def _ordered(items: Classified) -> Classified:
 
 
 def _features(encode: Encode, parts: Sequence[Classified]) -> Tensor:
-    """One row an item, float32: the embedding, or of a pair abs(u − v) and u ∗ v."""
+    """One row per item, float32: the embedding, or of a pair abs(u − v) and u ∗ v."""
     first = [s for part in parts for s in part.first]
     second = [s for part in parts for s in part.second]
     embedded = Embedded.of(encode, [*first, *second], torch.float32)
@@ -252,12 +252,14 @@ def _places(parts: Mapping[str, Classified]) -> dict[str, Tensor]:
     return dict(zip(parts, torch.arange(sum(sizes)).split(sizes), strict=True))
 
 
-def _folds(places: Tensor, labels: Tensor, folds: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+def _folds(indices: Tensor, labels: Tensor, folds: int, seed: int) -> list[tuple[Tensor, Tensor]]:
     """The rows to fit on and those to ask, for each fold of these."""
     from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415 - slow to import, and needed only here
 
-    drawn = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(places)), labels[places].numpy())
-    return [(places[torch.from_numpy(fit)], places[torch.from_numpy(ask)]) for fit, ask in drawn]
+    drawn = StratifiedKFold(folds, shuffle=True, random_state=seed).split(
+        np.zeros(len(indices)), labels[indices].numpy()
+    )
+    return [(indices[torch.from_numpy(fit)], indices[torch.from_numpy(ask)]) for fit, ask in drawn]
 
 
 def _first_best(accuracies: Sequence[float]) -> int:

@@ -138,7 +138,7 @@
   };
   const positives = (values, log) => (log ? values.map(v => (v > 0 ? v : null)) : values);
 
-  /* one function a kind of chart: draws, and gives what lies near a point of the picture */
+  /* one function per kind of chart: draws, and gives what lies near a point of the picture */
   const kinds = {
     lines(canvas, chart, shown) {
       const series = chart.series.map(s => ({ ...s, x: positives(s.x, chart.log_x), y: positives(s.y, chart.log_y), low: s.low && positives(s.low, chart.log_y), high: s.high && positives(s.high, chart.log_y) }));

@@ -60,8 +60,8 @@ def number(value: float | None, digits: int = 4) -> str:
     if size >= 10 ** (digits + 2) or size < 1e-3:
         return f"{value:.{max(1, digits - 2)}e}".replace("-", "−")
     power = math.floor(math.log10(size))
-    places = max(0, digits - 1 - max(0, power), 1 - power if power < 0 else 0)  # two digits at least
-    return f"{value:,.{places}f}".replace("-", "−")
+    indices = max(0, digits - 1 - max(0, power), 1 - power if power < 0 else 0)  # two digits at least
+    return f"{value:,.{indices}f}".replace("-", "−")
 
 
 class Page:

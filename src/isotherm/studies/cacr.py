@@ -1,7 +1,7 @@
 """Does weighting positives and negatives among themselves learn better features? (CACR, Zheng et al., arXiv:2105.03746)
 
     isotherm study cacr                             digits, about five minutes on two cores
-    isotherm study cacr --data cifar10              5,000 pictures
+    isotherm study cacr --data cifar10              5,000 images
 
 CL, AU-CL, HN-CL, CACR (K = 1), CMC and CACR (K = 4) on regular, linear and exponential class sizes; CACR without its
 weights, with their signs reversed, over t⁺, t⁻, K and batch size, and with an RBF cost. Every run sees as many views in
@@ -34,12 +34,12 @@ _MANY = {"views": 5}
 _CL = {**_PAIR, "method": "simclr", "loss": "NTXentLoss", "loss.temperature": 0.19}
 _CACR_1 = {**_PAIR, "method": "cacr", "loss": "CACRLoss", "loss.t_pos": 1.0, "loss.t_neg": 2.0}
 _CACR_4 = {**_MANY, "method": "cacr", "loss": "CACRLoss", "loss.t_pos": 1.0, "loss.t_neg": 0.9}
-base = {"lr": 0.12, "lr_scaling": "linear", "weight_decay": 1e-4, "watch": 6, "watch_images": 1000}
+base = {"lr": 0.12, "lr_scaling": "linear", "weight_decay": 1e-4, "monitor": 6, "monitor_images": 1000}
 measure = ("probes", "whole", "geometry", "cost")
 
 
 def equal_views(settings: Mapping[str, Any]) -> dict[str, int]:
-    """Batch and epochs are those of K = 4; fewer views have more pictures a step and more epochs.
+    """Batch and epochs are those of K = 4; fewer views have more images per step and more epochs.
 
     So every run sees as many views in about as many steps (what is left of an epoch is dropped), whatever its K.
     """
@@ -77,7 +77,7 @@ arms = (
 scales = {
     "smoke": Scale(
         "seconds, to see that everything works",
-        {**SMOKE, "images": 200, "epochs": 1, "batch": 40, "encoder.widths": [8], "watch": 1, "watch_images": 200},
+        {**SMOKE, "images": 200, "epochs": 1, "batch": 40, "encoder.widths": [8], "monitor": 1, "monitor_images": 200},
         only={
             "imbalance": ("none", "linear"),
             "loss.t_pos": (3.0,),
@@ -125,7 +125,7 @@ scales = {
             "milestones": [155, 170, 185],
         },
         only={"epochs": (1, 20), "batch": (64, 128, 256, 512, 768)},
-        data={"cifar10": {"normalise": "cifar10"}, "cifar100": {"normalise": "cifar100"}},
+        data={"cifar10": {"normalize": "cifar10"}, "cifar100": {"normalize": "cifar100"}},
         seeds=3,
         adjust=lambda settings: {"batch": 768 if settings["views"] == 2 else 128},
     ),
@@ -269,9 +269,9 @@ paper = {
     "title": "Zheng et al., Contrastive Attraction and Contrastive Repulsion for Representation Learning (CACR)",
     "address": "https://arxiv.org/abs/2105.03746",
     "differs": "The paper trains a small AlexNet for 200 epochs, K = 1 with batches of 768, K = 4 with 128. At cpu "
-    "scale ours is a small convnet with a projector, few epochs and pictures. K = 1 has 2.5 times the batch and the "
+    "scale ours is a small convnet with a projector, few epochs and images. K = 1 has 2.5 times the batch and the "
     "epochs of K = 4, so that all see as many views in as many steps. Temperatures and t are the paper's (CMC: as on "
-    "ImageNet). The linear probe is taught on balanced pictures, as the paper's accuracies imply.",
+    "ImageNet). The linear probe is taught on balanced images, as the paper's accuracies imply.",
     "tables": {
         "Table 2, regular": PaperTable(
             ["data", *HEADLINE],
@@ -371,7 +371,7 @@ paper = {
             [("accuracy", "linear_whole")],
             titled=False,
         ),
-        "Table 14 (seconds a step, GPU, batch 128 at every K; ours: as many views at every K)": PaperTable(
+        "Table 14 (seconds per step, GPU, batch 128 at every K; ours: as many views at every K)": PaperTable(
             ["K", "1", "2", "4", "6", "8", "10"],
             [["paper", 0.0021, 0.0026, 0.0035, 0.0045, 0.0054, 0.0064]],
             [(BY_K, {"views": k + 1}) for k in (1, 2, 4, 6, 8, 10)],

@@ -1,8 +1,8 @@
 """Does an easy digit suppress the object behind it? (Chen & Li 2021, arXiv:2011.02803, §3)
 
-    isotherm study digits-on-images                 5,000 CIFAR-10 pictures, about ten minutes on two cores
+    isotherm study digits-on-images                 5,000 CIFAR-10 images, about ten minutes on two cores
 
-One of n handwritten digits is pasted nine times on every picture, before its views are drawn; when judging, all digits
+One of n handwritten digits is pasted nine times on every image, before its views are drawn; when judging, all digits
 are there. NT-Xent at two temperatures, other batches and projectors, and labels. Expected: with more unique digits the
 digit is recognised better and the object worse, whatever the batch or projector; labels are not troubled.
 """
@@ -17,7 +17,7 @@ COUNTS = (1, 4, 16, 64, 256, 1024)
 LOW, HIGH, LABELS = "NT-Xent, τ = 0.1", "NT-Xent, τ = 0.5", "labels"
 BATCH, DEPTH = "by batch", "by depth of the projector"
 
-base = {"data": "cifar10", **ADAM, "watch": 0}
+base = {"data": "cifar10", **ADAM, "monitor": 0}
 measure = ("probes", "competing", "objective")
 _LOSS = {"method": "simclr", "loss": "NTXentLoss", "loss.temperature": 0.1}
 arms = (
@@ -126,7 +126,7 @@ figures = (
 paper = {
     "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
     "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper pastes MNIST digits on ImageNet and trains ResNet-50 with batch 1024; it shows pictures, no "
-    "numbers. Ours at cpu scale are the embedded 8 × 8 digits on 32 × 32 pictures, a small convnet and Adam.",
+    "differs": "The paper pastes MNIST digits on ImageNet and trains ResNet-50 with batch 1024; it shows images, no "
+    "numbers. Ours at cpu scale are the embedded 8 × 8 digits on 32 × 32 images, a small convnet and Adam.",
     "tables": {},
 }

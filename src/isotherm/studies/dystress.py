@@ -1,11 +1,11 @@
 """Does a temperature that depends on the similarity learn better features? (DySTreSS 2024, arXiv:2308.01140)
 
     isotherm study dystress                         digits, a few minutes on two cores
-    isotherm study dystress --data cifar10          5,000 pictures, about half an hour
+    isotherm study dystress --data cifar10          5,000 images, about half an hour
 
 DySTreSS against SimCLR, DCL, DCLW, MACL and MoCo v2, on balanced and long-tailed classes; its profiles, ranges, shifts
 and learning rates. Expected: it is ahead everywhere, cosine between 0.07 and 0.2 is the best range, a shift does not
-help on small pictures.
+help on small images.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ def published(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"epochs": 500, **({"loss.temperature": {**_SCHEDULE, "period": 100}} if scheduled else {})}
 
 
-base = {"method": "simclr", "head": "dystress", "lr": 0.06, "watch": 0}
+base = {"method": "simclr", "head": "dystress", "lr": 0.06, "monitor": 0}
 measure = ("probes", "nearest", "geometry", "classes", "pairs")
 arms = (
     Arm(SIMCLR, {"loss": "NTXentLoss", "loss.temperature": 0.2}, BOTH),
@@ -108,7 +108,7 @@ scales = {
             "epochs": 200,
             "batch": 128,
         },
-        data={"cifar10": {"normalise": "cifar10"}, "cifar100": {"normalise": "cifar100"}},
+        data={"cifar10": {"normalize": "cifar10"}, "cifar100": {"normalize": "cifar100"}},
         seeds=3,
         adjust=published,
     ),
@@ -240,7 +240,7 @@ paper = {
     "title": "Manna et al. 2024, Dynamically Scaled Temperature in Self-Supervised Contrastive Learning (DySTreSS)",
     "address": "https://arxiv.org/abs/2308.01140",
     "differs": "The paper trains ResNet-18 for 200 epochs (long tail: 500 or 2000) and reports 200-NN; it does "
-    "not state the temperatures of its rivals. At cpu scale ours is a small convnet, few epochs and pictures, k = 20. "
+    "not state the temperatures of its rivals. At cpu scale ours is a small convnet, few epochs and images, k = 20. "
     "Rivals have their own papers' temperatures (DCL and MACL 0.1, MoCo v2 0.2 with a queue of 1,024); SimCLR has 0.2, "
     "with 0.1 and 0.5 beside it in the table of results.",
     "tables": {

@@ -16,7 +16,7 @@ TAU = "loss.temperature"
 GRID = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 TRAINED = "contrastive"
 
-base = {"method": "simclr", "watch": 0}
+base = {"method": "simclr", "monitor": 0}
 arms = (Arm(TRAINED, {"loss": "NTXentLoss"}, {TAU: (0.07, 0.3, 1.0)}),)
 scales = {
     "smoke": Scale("seconds", {**SMOKE, "epochs": 1}),

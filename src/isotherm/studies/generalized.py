@@ -1,7 +1,7 @@
 """Do all instances of the generalized contrastive loss learn equally good features? (Chen & Li 2021, arXiv:2011.02803)
 
     isotherm study generalized                      digits, about two minutes on two cores
-    isotherm study generalized --data cifar10       5,000 pictures
+    isotherm study generalized --data cifar10       5,000 images
 
 NT-Xent, its decoupled form and the sliced Wasserstein distance to three priors, over epochs, batch sizes and depths of
 the projector. Each loss has the weights and temperature that the paper found best for it. Expected: with a non-linear
@@ -33,7 +33,7 @@ base = {
     "head": "dystress",
     "head.width": 64,
     **ADAM,
-    "watch": 0,
+    "monitor": 0,
 }
 measure = ("probes", "geometry")
 arms = (
@@ -152,7 +152,7 @@ paper = {
     "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
     "address": "https://arxiv.org/abs/2011.02803",
     "differs": "The paper trains ResNet-50 for 100 to 800 epochs with LARS and an unstated learning rate. At cpu scale "
-    "ours is a small convnet, few epochs, fewer pictures, Adam with one rate for all losses, the exact linear probe.",
+    "ours is a small convnet, few epochs, fewer images, Adam with one rate for all losses, the exact linear probe.",
     "tables": {
         "Table D.1 (CIFAR-10, two layers)": _table(_PRINTED, (128, 256, 512, 1024), 2),
         "Table D.2 (ImageNet, two layers)": _table(_LARGE, (512, 1024, 2048), 2),

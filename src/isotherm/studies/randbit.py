@@ -1,11 +1,11 @@
-"""Do a few easy bits suppress what a picture shows? (Chen & Li 2021, arXiv:2011.02803, §3)
+"""Do a few easy bits suppress what an image shows? (Chen & Li 2021, arXiv:2011.02803, §3)
 
     isotherm study randbit                          digits, about eight minutes on two cores
-    isotherm study randbit --data mnist             3,000 pictures, about a quarter of an hour
+    isotherm study randbit --data mnist             3,000 images, about a quarter of an hour
 
-Every view of a picture carries the same random bits as further channels. NT-Xent at three temperatures, MoCo, decoupled
+Every view of an image carries the same random bits as further channels. NT-Xent at three temperatures, MoCo, decoupled
 NT-Xent and the sliced Wasserstein distance learn from that, beside a VAE and labels. Expected: a few bits take the
-picture's class out of the features of every contrastive loss, not of the VAE.
+image's class out of the features of every contrastive loss, not of the VAE.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def patient(settings: Mapping[str, Any]) -> dict[str, int]:
     return {"epochs": 6 * settings["epochs"]} if settings["method"]["name"] == "vae" else {}
 
 
-base = {**ADAM, "watch": 0}
+base = {**ADAM, "monitor": 0}
 measure = ("probes", "competing", "geometry")
 arms = (
     *(Arm(NTXENT[t], {"method": "simclr", "loss": "NTXentLoss", "loss.temperature": t}, OVER) for t in TAUS),
@@ -106,7 +106,7 @@ claims = (
         judge.keeps("linear", [(LABELS, {})], BITS, most=0.05),
     ),
     Claim(
-        "With four bits a smaller temperature keeps more of the picture.",
+        "With four bits a smaller temperature keeps more of the image.",
         "§3.2, fig. 6a",
         ("linear",),
         judge.ordered("linear", [(NTXENT[t], {BITS: 4}) for t in TAUS]),
@@ -129,7 +129,7 @@ figures = (
 paper = {
     "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
     "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper trains ResNet-18 for 400 epochs on CIFAR-10 (and on MNIST and ImageNet) and shows pictures "
+    "differs": "The paper trains ResNet-18 for 400 epochs on CIFAR-10 (and on MNIST and ImageNet) and shows images "
     "without numbers; of its VAE it says no more. At cpu scale ours is a small convnet and Adam; the VAE has six "
     "times the epochs.",
     "tables": {},

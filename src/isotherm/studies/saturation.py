@@ -2,7 +2,7 @@
 
     isotherm study saturation                       under ten minutes on two cores; needs no data
 
-Pictures of k constant binary channels hold k bits. LogSumExp (several temperatures) and the sliced Wasserstein distance
+Images of k constant binary channels hold k bits. LogSumExp (several temperatures) and the sliced Wasserstein distance
 are trained on them without augmentation, so that nothing is left to align. Expected: the loss falls over the first few
 bits and hardly after; later for larger batches.
 """
@@ -27,7 +27,7 @@ base = {
     "optimizer": "adam",
     "lr": 0.002,
     "weight_decay": 0.0,
-    "watch": 0,
+    "monitor": 0,
 }
 measure = ("objective", "geometry")
 arms = (
@@ -49,13 +49,13 @@ scales = {
         only={BITS: (1, 4, 8), TAU: (0.3,), "batch": (256, 1024)},
     ),
     "cpu": Scale(
-        "a small network on 4 × 4 pictures; three seeds (LogSumExp at τ = 0.1 and 1: one)",
+        "a small network on 4 × 4 images; three seeds (LogSumExp at τ = 0.1 and 1: one)",
         {"epochs": 12, "encoder": "convnet", "encoder.widths": [64]},
         seeds=3,
         once={TAU: (0.1, 1.0)},
     ),
     "paper": Scale(
-        "app. B: ResNet-18, 32 × 32 pictures, 400 epochs; a GPU",
+        "app. B: ResNet-18, 32 × 32 images, 400 epochs; a GPU",
         {"data_options.size": 32, "encoder": "resnet18", "epochs": 400},
     ),
 }
@@ -107,8 +107,8 @@ figures = (
 paper = {
     "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
     "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper trains ResNet-18 on 32 × 32 pictures for 400 epochs, without numbers. Ours are 4 × 4 (they "
-    "are constant: their size does not matter) through one convolution. Each picture stands twice in a "
+    "differs": "The paper trains ResNet-18 on 32 × 32 images for 400 epochs, without numbers. Ours are 4 × 4 (they "
+    "are constant: their size does not matter) through one convolution. Each image stands twice in a "
     "batch, unchanged: alignment is zero, and each query meets its own copy as the paper's sum over all j does.",
     "tables": {},
 }

@@ -1,10 +1,10 @@
 """Do temperatures that depend on the similarity make better sentence embeddings? (DySTreSS 2024, arXiv:2308.01140)
 
     isotherm study sentences                        MiniLM and a small encoder, about an hour on two cores
-    isotherm study sentences --data text:FILE       other sentences, one a line
+    isotherm study sentences --data text:FILE       other sentences, one per line
 
 SimCSE at several temperatures, with MACL, and with DySTreSS's ranges and shifts (Table 12), from the pretrained MiniLM
-and from a small encoder that starts from nothing; judged on the seven STS tasks. Expected: DySTreSS is ahead of SimCSE
+and from a small encoder that starts from scratch; judged on the seven STS tasks. Expected: DySTreSS is ahead of SimCSE
 and MACL, most so with shifted minima.
 """
 
@@ -40,7 +40,7 @@ PROFILES = (PLAIN, PLUS, STAR, STARS, *STAR_RANGES)
 
 
 def by_encoder(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A pretrained encoder takes small steps on few sentences, one that starts from nothing large ones on many."""
+    """A pretrained encoder takes small steps on few sentences, one that starts from scratch large ones on many."""
     if settings["encoder"]["name"] == SMALL:
         return {"images": 40_000, "epochs": 1}
     return {"images": 3200, "encoder.length": 32}
@@ -70,7 +70,7 @@ def _arms(
 
 
 # The views are crops: MiniLM tells two passes with dropout apart from others almost without error.
-base = {"data": "sentences", "method": "simcse", "recipe": "crop", "watch": 0}
+base = {"data": "sentences", "method": "simcse", "recipe": "crop", "monitor": 0}
 measure = ("similarity", "sphere", "before", "objective")
 arms = (
     *_arms(SIMCSE, {"loss": "InfoNCELoss", TAU: 0.05}, minilm="all"),
@@ -127,7 +127,7 @@ def _ahead(encoder: str, start: str) -> Claim:
 def _spreads(encoder: str, start: str) -> Claim:
     return Claim(
         f"{start}: a lower temperature spreads the sentences more evenly.",
-        "Wang & Liu (arXiv:2012.09740) §4.1, of pictures",
+        "Wang & Liu (arXiv:2012.09740) §4.1, of images",
         ("stsb_uniformity",),
         _of(encoder, judge.trend("stsb_uniformity", BY_TAU, 1)),
     )
@@ -166,7 +166,7 @@ claims = (
         _of(SMALL, judge.inverted_u("sts", BY_TAU)),
     ),
     Claim(
-        "A small encoder that starts from nothing learns: STS-B rises by three points over its untrained self and over "
+        "A small encoder that starts from scratch learns: STS-B rises by three points over its untrained self and over "
         "the mean of its word embeddings, before and after.",
         "ours",
         ("stsb_dev", "stsb_untrained", "stsb_words", "stsb_words_untrained"),
@@ -237,7 +237,7 @@ paper = {
     "MiniLM, which a thousand million pairs have taught before, on 3,200 sentences, and from a small encoder of one "
     "layer with random weights on 40,000; other sentences than the paper's. The views are crops, not passes with other "
     "dropout, which is SimCSE's way and an arm of its own here. MACL has τ₀ 0.05 and the settings of its own paper for "
-    "pictures. In the printed Table 12 the averages of MACL and of DySTreSS without a shift do not follow from their "
+    "images. In the printed Table 12 the averages of MACL and of DySTreSS without a shift do not follow from their "
     "columns, whose means are 75.45 and 75.46; the other rows' do.",
-    "tables": {"Table 12 (STS; ours from MiniLM)": _table(MINILM), "Table 12 (STS; ours from nothing)": _table(SMALL)},
+    "tables": {"Table 12 (STS; ours from MiniLM)": _table(MINILM), "Table 12 (STS; ours from scratch)": _table(SMALL)},
 }

@@ -1,4 +1,4 @@
-"""What studies share: how large a run is on a processor for each set of pictures, and Chen & Li's optimisers."""
+"""What studies share: how large a run is on a processor for each set of images, and Chen & Li's optimizers."""
 
 from typing import Any
 
@@ -34,14 +34,14 @@ BY_DATA: dict[str, dict[str, Any]] = {
     "digits": DIGITS,
     "mnist": MNIST,
     "fashion-mnist": MNIST,
-    "cifar10": {**CIFAR, "normalise": "cifar10"},
-    "cifar100": {**CIFAR, "normalise": "cifar100"},
+    "cifar10": {**CIFAR, "normalize": "cifar10"},
+    "cifar100": {**CIFAR, "normalize": "cifar100"},
 }
 """Settings of `cpu` scale."""
 _THIN = {**CIFAR, "epochs": 10, "encoder.widths": [16, 32, 64, 128]}
 QUICK: dict[str, dict[str, Any]] = {
     **BY_DATA,
-    "cifar10": {**_THIN, "normalise": "cifar10"},
-    "cifar100": {**_THIN, "normalise": "cifar100"},
+    "cifar10": {**_THIN, "normalize": "cifar10"},
+    "cifar100": {**_THIN, "normalize": "cifar100"},
 }
 """The same for studies of many arms: thinner and shorter on CIFAR."""

@@ -22,7 +22,7 @@ base = {
     "head": "dystress",
     "head.width": 64,
     **ADAM,
-    "watch": 0,
+    "monitor": 0,
 }
 measure = ("probes", "geometry", "gaussian")
 arms = (
@@ -104,7 +104,7 @@ figures = (
 paper = {
     "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
     "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper trains ResNet-18 for 200 epochs on CIFAR-10 and shows its grid as a picture without numbers; "
+    "differs": "The paper trains ResNet-18 for 200 epochs on CIFAR-10 and shows its grid as an image without numbers; "
     "the values of its grid are not stated, ours are our own. At cpu scale ours is a small convnet and Adam.",
     "tables": {},
 }

@@ -1,7 +1,7 @@
 """How does the temperature shape a contrastive embedding? (Wang & Liu 2021, arXiv:2012.09740)
 
     isotherm study temperature                      digits, about two minutes on two cores
-    isotherm study temperature --data cifar10       5,000 pictures, about an hour
+    isotherm study temperature --data cifar10       5,000 images, about an hour
     isotherm study temperature-bank                 the same with a memory bank, the paper's own setting
 
 The ordinary and the hard contrastive loss over twelve temperatures, the simple loss, the hard simple loss and the limit
@@ -23,7 +23,7 @@ OTHERS = tuple(t for t in TEMPERATURES if t not in REPRESENTATIVE)
 TAU = "loss.temperature"
 ORDINARY, HARD, SIMPLE, HARD_SIMPLE, LIMIT = "contrastive", "hard contrastive", "simple", "hard simple", "τ → 0"
 
-base = {"method": "simclr", "watch": 0}
+base = {"method": "simclr", "monitor": 0}
 arms = (
     Arm(ORDINARY, {"loss": "NTXentLoss"}, {TAU: TEMPERATURES}),
     Arm(HARD, {"loss": "HardContrastiveLoss", "loss.alpha": 0.0819}, {TAU: TEMPERATURES}),
@@ -57,7 +57,7 @@ scales = {
             "schedule": "step",
             "milestones": [160, 190],
         },
-        data={"cifar10": {"normalise": "cifar10"}, "cifar100": {"normalise": "cifar100"}},
+        data={"cifar10": {"normalize": "cifar10"}, "cifar100": {"normalize": "cifar100"}},
     ),
 }
 claims = (
@@ -166,7 +166,7 @@ paper = {
     "address": "https://arxiv.org/abs/2012.09740",
     "differs": "The paper trains ResNet-18 (ResNet-50 on ImageNet-100) for 200 epochs on whole sets with a memory "
     "bank, and reports the accuracy of a linear layer trained with SGD. At cpu scale ours is a convnet of 240,000 "
-    "parameters, few epochs, fewer pictures, negatives from the batch (study temperature-bank: the bank), and the "
+    "parameters, few epochs, fewer images, negatives from the batch (study temperature-bank: the bank), and the "
     "exact linear probe. Numbers are not comparable; the trends are what is tested.",
     "tables": {
         "Table 1": PaperTable(

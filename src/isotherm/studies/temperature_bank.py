@@ -2,7 +2,7 @@
 
     isotherm study temperature-bank                 digits, about two minutes on two cores
 
-The study `temperature` in the paper's own setting: each picture against its own past among all pictures, a linear head,
+The study `temperature` in the paper's own setting: each image against its own past among all images, a linear head,
 one view. α of the hard losses is a part of the bank. Expected: what `temperature` expects.
 """
 
@@ -10,4 +10,4 @@ from isotherm.studies.temperature import arms, claims, figures, paper, scales
 
 __all__ = ["arms", "base", "claims", "figures", "paper", "scales"]
 
-base = {"method": "bank", "watch": 0}
+base = {"method": "bank", "monitor": 0}

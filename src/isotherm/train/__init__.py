@@ -1,1 +1,1 @@
-"""One loop for every method: configuration, optimisers, schedules, checkpoints, guards."""
+"""One loop for every method: configuration, optimizers, schedules, checkpoints, guards."""

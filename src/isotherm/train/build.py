@@ -1,4 +1,4 @@
-"""From a configuration to the things it names: pictures or sentences, their views, networks, the method."""
+"""From a configuration to the things it names: images or sentences, their views, networks, the method."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from isotherm.encoders.text import TextEncoder, is_text_encoder
 from isotherm.methods import Method, Network, SimCSE, method
 from isotherm.methods.build import named
 from isotherm.train.config import Config, build_loss, settings_of
-from isotherm.train.modality.images import Pictures
-from isotherm.train.modality.sentences import Corpus
+from isotherm.train.modality.images import ImageModality
+from isotherm.train.modality.sentences import SentenceModality
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
     """A run before its first step."""
 
-    material: Pictures | Corpus
+    material: ImageModality | SentenceModality
     """What it learns from."""
     method: Method
     tau: temperature.CosineSchedule | None
@@ -35,7 +35,7 @@ class Built:
 def build(config: Config, folder: Path | None = None) -> Built:
     """Everything a configuration names; the weights are those of its seed.
 
-    In `folder`, the run's, is kept what is made of the data and must stay: a tokeniser.
+    In `folder`, the run's, is kept what is made of the data and must stay: a tokenizer.
     """
     given = material(config, folder)
     torch.manual_seed(config.seed)
@@ -61,16 +61,16 @@ def build(config: Config, folder: Path | None = None) -> Built:
     return Built(given, found, tau)
 
 
-def material(config: Config, folder: Path | None = None) -> Pictures | Corpus:
+def material(config: Config, folder: Path | None = None) -> ImageModality | SentenceModality:
     """What a configuration learns from."""
     if is_text(config.data):
-        return Corpus.of(config, folder)
+        return SentenceModality.of(config, folder)
     if is_text_encoder(config.encoder["name"]):
         raise ValueError(
-            f"encoder '{config.encoder['name']}' reads sentences; {config.data} holds pictures. "
+            f"encoder '{config.encoder['name']}' reads sentences; {config.data} holds images. "
             "Sentences are --data text:PATH."
         )
-    return Pictures.of(config)
+    return ImageModality.of(config)
 
 
 def networks(config: Config, backbone: Encoder | TextEncoder) -> tuple[Network, nn.Module | None]:

@@ -37,6 +37,8 @@ from isotherm.train.presets import PRESETS, USUAL
 Choice = dict[str, Any]
 """A name and the settings of what it names."""
 PARTS = ("encoder", "head", "predictor", "method", "loss")
+FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor_images"}
+"""Settings by the names they had before 0.2: still read, and what a run's key is made of."""
 Imbalance = Literal["none", "long-tail", "linear", "exponential"]
 Precision = Literal["32", "bf16-mixed", "16-mixed", "64-true"]
 
@@ -56,23 +58,23 @@ class Config:
     )
     split: str = setting("train", "which part to learn from")
     test: str = setting("test", "which part to judge on")
-    images: int | None = setting(None, "learn from this many pictures or sentences only, a seeded choice; null: all")
+    images: int | None = setting(None, "learn from this many images or sentences only, a seeded choice; null: all")
     imbalance: Imbalance = setting("none", "make the classes unequal: long-tail, linear or exponential")
     ratio: float = setting(0.01, "smallest class over largest, of a long tail")
     randbit: int = setting(0, "RandBit: this many shared random bits as further channels (Chen & Li)")
-    digits: int = setting(0, "paste this many unique digits on the pictures (Chen & Li)")
+    digits: int = setting(0, "paste this many unique digits on the images (Chen & Li)")
     data_options: dict[str, Any] = setting({}, "options of the data's reader, such as {size: 64}")
     recipe: str | None = setting(None, "how views are drawn; null: what suits the data")
     views: int | None = setting(None, "views of each item; null: what the method needs")
     size: int | None = setting(None, "edge of a view in pixels; null: the recipe's")
-    normalise: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
+    normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
     encoder: Choice = setting({}, "the network whose features are probed")
     head: Choice = setting({}, "what makes embeddings of features")
     predictor: Choice = setting({}, "what predicts (mocov3, byol, simsiam)")
     method: Choice = setting({}, "how embeddings are made and compared; by default simclr, of sentences simcse")
     loss: Choice = setting({}, "a loss of isotherm.nn (isotherm losses); by default the method's own")
     epochs: int = setting(40, "passes over the data")
-    batch: int = setting(256, "items a step, over all processes")
+    batch: int = setting(256, "items per step, over all processes")
     lr: float = setting(0.1, "peak learning rate, before scaling")
     lr_scaling: schedule.Scaling = setting("none", "with the batch: linear is lr·batch/256, sqrt is lr·√batch")
     optimizer: optimizers.Name = setting("sgd", "sgd, lars, adam or adamw")
@@ -92,18 +94,18 @@ class Config:
     nonfinite: Literal["stop", "skip"] = setting(
         "stop", "a loss or gradient that is not finite: stop, or skip the step"
     )
-    watch: int = setting(5, "how many times to measure kNN (of sentences STS-B) and geometry on the way")
-    watch_images: int = setting(2000, "items for that")
+    monitor: int = setting(5, "how many times to measure kNN (of sentences STS-B) and geometry on the way")
+    monitor_images: int = setting(2000, "items for that")
     seed: int = setting(0, "of weights, order and views")
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "parts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
-        for name in ("watch", "randbit", "digits", "seed", "warmup", "weight_decay"):
+        for name in ("monitor", "randbit", "digits", "seed", "warmup", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        for name in ("images", "views", "size", "watch_images"):
+        for name in ("images", "views", "size", "monitor_images"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         if not 0 < self.lr < float("inf"):
@@ -125,12 +127,14 @@ class Config:
 
     @property
     def key(self) -> str:
-        """The same for the same run, and for no other."""
-        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()[:16]
+        """The same for the same run, and for no other; also across versions."""
+        former = {new: old for old, new in FORMER.items()}
+        settings = {former.get(name, name): value for name, value in self.as_dict().items()}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
-class Place:
+class Runtime:
     """Where and how a run runs. Nothing here changes its result (but for the rounding of other devices)."""
 
     out: Path | None = setting(None, "the run's folder")
@@ -138,7 +142,7 @@ class Place:
     device: str = setting("auto", "auto, cpu, cuda, mps")
     checkpoint: float = setting(30.0, "seconds between checkpoints, at least; 0: after every step")
     prefetch: int = setting(2, "batches prepared ahead")
-    channels_last: bool | None = setting(None, "pictures and weights with channels last; null: on a processor")
+    channels_last: bool | None = setting(None, "images and weights with channels last; null: on a processor")
     compile: bool = setting(False, "torch.compile the network")
     log: list[str] = setting([], "also to tensorboard or wandb (extra 'tracking')")
     log_every: int = setting(50, "steps between lines of metrics.jsonl")
@@ -157,9 +161,10 @@ def configure(settings: Mapping[str, Any] | None = None, preset: str | None = No
     return _config(merged, [])[0]
 
 
-def parse(argv: Sequence[str]) -> tuple[Config, Place, bool]:
+def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
     """The command line: the configuration, the place, and whether the configuration is only to be printed."""
     argv = [a for word in argv for a in (word.split("=", 1) if word.startswith("--") and "=" in word else [word])]
+    argv = [f"--{FORMER[word[2:]]}" if word.startswith("--") and word[2:] in FORMER else word for word in argv]
     preset, argv = _taken(argv, "--preset")
     file, argv = _taken(argv, "--config")
     only_print = "--print_config" in argv
@@ -187,7 +192,7 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted names taken apart; a part that is only a name becomes {name: …}."""
     made: dict[str, Any] = {}
     for name, value in settings.items():
-        first, dot, rest = name.partition(".")
+        first, dot, rest = FORMER.get(name, name).partition(".")
         only_name = not dot and first in PARTS and isinstance(value, str)
         made = merge(made, {first: {rest: value} if dot else {"name": value} if only_name else value})
     return made
@@ -272,7 +277,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{path} must hold settings, one a line (name: value); got a {type(found).__name__}.")
+        raise ValueError(f"{path} must hold settings, one per line (name: value); got a {type(found).__name__}.")
     return nested({str(k): v for k, v in found.items()})
 
 
@@ -293,7 +298,7 @@ Spec = tuple[Any, Any, str]
 """Type, default, help."""
 
 
-def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, Place]:
+def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, Runtime]:
     settings = dict(settings)
     for part in PARTS:
         chosen = settings.setdefault(part, {})
@@ -325,9 +330,9 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, P
             found[part][key] = value
         else:
             found[name] = value
-    place = {f.name: found.pop(f.name) for f in dataclasses.fields(Place)}
+    place = {f.name: found.pop(f.name) for f in dataclasses.fields(Runtime)}
     place["out"] = Path(place["out"]) if place["out"] is not None else None
-    return Config(**found), Place(**place)
+    return Config(**found), Runtime(**place)
 
 
 def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -362,8 +367,8 @@ def specifications(settings: Mapping[str, Any]) -> dict[str, Spec]:
                 specs |= {f"{f.name}.{k}": v for k, v in _settings_of(f.name, settings[f.name]["name"]).items()}
             continue
         specs[f.name] = (hints[f.name], _default_of(f), f.metadata["about"])
-    hints = typing.get_type_hints(Place)
-    for f in dataclasses.fields(Place):
+    hints = typing.get_type_hints(Runtime)
+    for f in dataclasses.fields(Runtime):
         specs[f.name] = (str | None if f.name == "out" else hints[f.name], _default_of(f), f.metadata["about"])
     return specs
 
@@ -380,7 +385,7 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
         return {k: _spec(p) for k, p in named(name).settings.items()}
     if part == "encoder":
         if name == text.SMALL:
-            return {"vocabulary": (int, text.VOCABULARY, ""), **_arguments(text.small, ("tokeniser",), {})}
+            return {"vocabulary": (int, text.VOCABULARY, ""), **_arguments(text.small, ("tokenizer",), {})}
         if text.is_text_encoder(name):
             return _arguments(text.pretrained, ("name",), {})
         if ":" in name:
@@ -391,7 +396,7 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
         network, fixed = NETWORKS[name]
         found = _arguments(network, ("channels", "size", *fixed), {})
         by_size = {k: (found[k][0] | None, None, "") for k in ("small", "patch") if k in found}
-        return found | by_size  # these follow the size of the pictures unless given
+        return found | by_size  # these follow the size of the images unless given
     if name not in HEADS:
         raise ValueError(f"no {part} '{name}'{did_you_mean(name, HEADS)}")
     return _arguments(HEADS[name].kind, ("features",), HEADS[name].settings)

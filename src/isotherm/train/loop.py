@@ -25,12 +25,12 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from isotherm import files, world
-from isotherm.encoders.sync_batchnorm import synced
-from isotherm.methods import Method, Slow
+from isotherm.encoders.sync_batchnorm import sync_batchnorm
+from isotherm.methods import Method, MomentumCopy
 from isotherm.train import runs
 from isotherm.train.build import Built, build, temperature_of
-from isotherm.train.config import Config, Place, differences
-from isotherm.train.optimizers import optimiser
+from isotherm.train.config import Config, Runtime, differences, nested
+from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
 from isotherm.train.schedule import rate, scaled_rate
 from isotherm.train.state import Metrics, save_checkpoint
@@ -55,8 +55,8 @@ class State:
 
     config: Config
     built: Built
-    optimiser: torch.optim.Optimizer
-    average: Slow | None = None
+    optimizer: torch.optim.Optimizer
+    average: MomentumCopy | None = None
     step: int = 0
     seconds: float = 0.0
     skipped: int = 0
@@ -78,7 +78,7 @@ class State:
             "config": self.config.as_dict(),
             "step": self.step,
             "method": self.method.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
             "precision": precision,
             "metrics": metrics,
@@ -92,7 +92,7 @@ class State:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        changed = differences(saved["config"], self.config.as_dict())
+        changed = differences(nested(saved["config"]), self.config.as_dict())
         if changed:
             raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
         if saved["fingerprint"] != self.fingerprint:
@@ -101,7 +101,7 @@ class State:
                 f"{self.fingerprint} instead of {saved['fingerprint']}). Bring the old data back, or start a new run."
             )
         self.method.load_state_dict(saved["method"])
-        self.optimiser.load_state_dict(saved["optimiser"])
+        self.optimizer.load_state_dict(saved["optimizer"] if "optimizer" in saved else saved["optimiser"])
         if self.average is not None:
             self.average.load_state_dict(saved["average"])
         self.step, self.seconds, self.skipped = saved["step"], saved["seconds"], saved["skipped"]
@@ -109,7 +109,7 @@ class State:
         self.best, self.warned = saved["best"], saved["warned"]
 
 
-def train(config: Config, place: Place) -> dict[str, Any]:
+def train(config: Config, place: Runtime) -> dict[str, Any]:
     """Run a configuration to its end in ``place.out`` and give its result."""
     if place.out is None:
         raise ValueError("a run needs a folder: --out DIR.")
@@ -133,14 +133,14 @@ def train(config: Config, place: Place) -> dict[str, Any]:
 class Run:
     """One run on one process."""
 
-    def __init__(self, fabric: Any, config: Config, place: Place) -> None:
+    def __init__(self, fabric: Any, config: Config, place: Runtime) -> None:
         assert place.out is not None
         self.fabric, self.config, self.place, self.out = fabric, config, place, place.out
         self.device: torch.device = fabric.device
         self.leader = world.rank() == 0
         built = build(config, self.out)
         if world.size() > 1 and config.sync_bn:
-            synced(built.method)
+            sync_batchnorm(built.method)
         on_processor = self.device.type == "cpu"  # where convolutions are a third faster so
         self.last = on_processor if place.channels_last is None else place.channels_last
         layout: Any = {"memory_format": torch.channels_last} if self.last else {}
@@ -148,7 +148,7 @@ class Run:
         if config.precision == "64-true":
             built.method.double()
         peak = scaled_rate(config.lr, config.batch, config.lr_scaling)
-        made = optimiser(
+        made = optimizer(
             config.optimizer,
             built.method,
             peak,
@@ -157,7 +157,7 @@ class Run:
             config.decay_all,
             config.nesterov,
         )
-        average = None if config.ema is None else Slow(built.method.network, config.ema)
+        average = None if config.ema is None else MomentumCopy(built.method.network, config.ema)
         self.state = State(config, built, made, average, fingerprint=built.material.fingerprint())
         self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:
@@ -235,7 +235,7 @@ class Run:
         self.lr = rate(
             state.step, self.steps, len(self.loader), self.peak, c.schedule, c.milestones, c.factor, c.warmup
         )
-        for group in state.optimiser.param_groups:
+        for group in state.optimizer.param_groups:
             group["lr"] = self.lr
         method.at(state.step, self.steps)
         self.stepper.zero_grad()
@@ -276,7 +276,7 @@ class Run:
                 embedded, targets = method.embed(batch), method.targets(batch)
                 if self._not_finite([*embedded, *targets]):
                     return float("nan"), 0.0
-                value = method.judge(embedded, targets, batch)
+                value = method.objective(embedded, targets, batch)
             self.fabric.backward(value)
             return float(value.detach()), similarity(embedded)
         pieces = split(batch, parts)
@@ -290,11 +290,11 @@ class Run:
             whole = [z.detach().requires_grad_() for z in _joined(first)]
             if self._not_finite([*whole, *targets]):
                 return float("nan"), 0.0
-            value = method.judge(whole, targets, batch)
+            value = method.objective(whole, targets, batch)
         self.fabric.backward(value)
         slopes = [torch.zeros_like(z) if z.grad is None else z.grad for z in whole]
         after = chance(self.device)
-        counts = [len(piece.places) for piece in pieces]
+        counts = [len(piece.indices) for piece in pieces]
         for i, piece in enumerate(pieces):
             take_chance(states[i], self.device)
             with self.fabric.autocast():
@@ -316,15 +316,15 @@ class Run:
         return bool(torch.isfinite(torch.stack(torch._foreach_norm(grads)).sum()))
 
     def _diverged(self, value: float, batch: Any) -> None:
-        places = world.gather(batch.places).cpu()
+        indices = world.gather(batch.indices).cpu()
         state = self.state
         tau = temperature_of(state.method.loss)
         if self.leader:
             replay = {
                 "step": state.step,
                 "epoch": state.step // len(self.loader),
-                "ids": state.built.material.ids[places],
-                "places": places,
+                "ids": state.built.material.ids[indices],
+                "indices": indices,
                 "temperature": tau,
                 "loss": value,
                 "lr": self.lr,
@@ -347,8 +347,8 @@ class Run:
             line["temperature"] = tau
         if state.skipped:
             line["skipped"] = state.skipped
-        if watched(epoch, config.epochs, config.watch) and self.leader:
-            found = self._look(config.watch_images)
+        if monitor_due(epoch, config.epochs, config.monitor) and self.leader:
+            found = self._monitor(config.monitor_images)
             line |= found
             by = state.built.material.criterion
             if found.get(by, -1.0) > state.best:
@@ -366,8 +366,8 @@ class Run:
         network = self.state.method.network if self.state.average is None else self.state.average.network
         return copy.deepcopy(network).float() if self.config.precision == "64-true" else network
 
-    def _look(self, at_most: int | None = None) -> dict[str, float]:
-        return self.state.built.material.look(self._network(), at_most)
+    def _monitor(self, at_most: int | None = None) -> dict[str, float]:
+        return self.state.built.material.monitor(self._network(), at_most)
 
     def _record(self, line: dict[str, Any]) -> None:
         if self.metrics is not None:
@@ -408,7 +408,7 @@ class Run:
         result: dict[str, Any] = {}
         if self.leader:
             network = self._network()
-            found = self._look()
+            found = self._monitor()
             if self.state.skipped:
                 found["skipped"] = float(self.state.skipped)
             self.state.built.material.export(self.out, network.encoder)
@@ -449,7 +449,7 @@ def similarity(embedded: Sequence[Tensor]) -> float:
     return float((z.sum(0).square().sum() - n) / (n * (n - 1)))
 
 
-def watched(epoch: int, epochs: int, times: int) -> bool:
+def monitor_due(epoch: int, epochs: int, times: int) -> bool:
     """Whether to measure after this epoch: so many times, evenly, the last time at the end."""
     return times > 0 and (epoch + 1) * times // epochs > epoch * times // epochs
 
@@ -458,9 +458,9 @@ def split(batch: Any, parts: int) -> list[Any]:
     """The batch in parts of items, with all views of each."""
     views = [v.tensor_split(parts) for v in batch.views]
     return [
-        batch._replace(views=[v[i] for v in views], labels=labels, places=places)
-        for i, (labels, places) in enumerate(
-            zip(batch.labels.tensor_split(parts), batch.places.tensor_split(parts), strict=True)
+        batch._replace(views=[v[i] for v in views], labels=labels, indices=indices)
+        for i, (labels, indices) in enumerate(
+            zip(batch.labels.tensor_split(parts), batch.indices.tensor_split(parts), strict=True)
         )
     ]
 
@@ -506,7 +506,7 @@ def copy_buffers(to: nn.Module, of: nn.Module) -> None:
         a.copy_(b)
 
 
-def fabric_for(config: Config, place: Place) -> Any:
+def fabric_for(config: Config, place: Runtime) -> Any:
     """Devices, processes and precision. Under torchrun every process joins the others."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     accelerator = place.device

@@ -19,12 +19,12 @@ from isotherm.views import Recipe
 
 NEIGHBOURS = 20
 AT_MOST = 10_000
-"""Pictures whose geometry is measured."""
+"""Images whose geometry is measured."""
 ENTROPY_OF = 2_000
-"""Pictures whose conditional entropy is measured; its maximum is the logarithm of their number."""
+"""Images whose conditional entropy is measured; its maximum is the logarithm of their number."""
 
 
-def look(
+def monitor(
     network: Network, train: Images, test: Images | None, recipe: Recipe, at_most: int | None = None, seed: int = 0
 ) -> dict[str, float]:
     """Measures of a network in the middle or at the end of training, on the CPU.
@@ -56,7 +56,7 @@ def neighbours(bank: Tensor, bank_labels: Tensor, queries: Tensor, labels: Tenso
 
 
 def geometry(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0) -> dict[str, float]:
-    """Uniformity, tolerance, rank, entropy of the embeddings of pictures as they are; alignment of two views."""
+    """Uniformity, tolerance, rank, entropy of the embeddings of images as they are; alignment of two views."""
     z = features_of(network, images, recipe)
     if len(z) < 2 or not healthy(z):
         return {}
@@ -71,7 +71,7 @@ def geometry(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0) 
 
 
 def two_views(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """The embeddings of two views of every picture."""
+    """The embeddings of two views of every image."""
     device = home(network)
     loader = Loader(images, recipe, min(512, len(images)), seed, shuffle=False, drop_last=False, device=device)
     parts: list[list[Tensor]] = [[], []]

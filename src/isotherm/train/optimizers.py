@@ -1,4 +1,4 @@
-"""Optimisers by name, with weight decay where it belongs; LARS, which PyTorch does not have."""
+"""Optimizers by name, with weight decay where it belongs; LARS, which PyTorch does not have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 Name = Literal["sgd", "lars", "adam", "adamw"]
 
 
-def optimiser(
+def optimizer(
     name: Name,
     module: nn.Module,
     lr: float,
@@ -20,7 +20,7 @@ def optimiser(
     decay_all: bool = True,
     nesterov: bool = False,
 ) -> torch.optim.Optimizer:
-    """An optimiser of everything in the module that learns.
+    """An optimizer of everything in the module that learns.
 
     `decay_all` off leaves biases, BN and temperatures without weight decay (and, under LARS, without its scaling), as
     SimCLR, BYOL and MoCo v3 do. `momentum` is that of SGD and LARS; for Adam it is β₁.

@@ -19,11 +19,11 @@ class Preset:
     settings: Mapping[str, Any]
 
 
-_CIFAR100 = {"data": "cifar100", "normalise": "cifar100"}
+_CIFAR100 = {"data": "cifar100", "normalize": "cifar100"}
 _WANG_LIU = {
     "data": "cifar10",
     "recipe": "instdisc",
-    "normalise": "cifar10",
+    "normalize": "cifar10",
     "encoder": "resnet18",
     "head": "linear",
     "method": "bank",
@@ -87,7 +87,7 @@ _WITHOUT_LOSS = {k: v for k, v in _SIMCSE.items() if not k.startswith("loss")}
 _DYSTRESS = {
     "data": "cifar10",
     "recipe": "simclr-cifar",
-    "normalise": "cifar10",
+    "normalize": "cifar10",
     "encoder": "resnet18",
     "head": "dystress",
     "method": "simclr",
@@ -103,7 +103,7 @@ _DYSTRESS_LARGE = {
     **_DYSTRESS,
     "data": "imagenet",
     "recipe": "simclr",
-    "normalise": "imagenet",
+    "normalize": "imagenet",
     "encoder": "resnet50",
     "head": "simclr",
     "loss.tau_min": 0.1,
@@ -120,7 +120,7 @@ _DYSTRESS_LARGE = {
 _CACR = {
     "data": "cifar10",
     "recipe": "cacr-cifar",
-    "normalise": "cifar10",
+    "normalize": "cifar10",
     "encoder": "small_alexnet",
     "head": "none",
     "method": "cacr",
@@ -140,7 +140,7 @@ _CACR_K4 = {**_CACR, "views": 5, "batch": 128, "loss.t_neg": 0.9}
 _CACR_LARGE = {
     "data": "imagenet",
     "recipe": "mocov2",
-    "normalise": "imagenet",
+    "normalize": "imagenet",
     "encoder": "resnet50",
     "head": "mocov2",
     "method": "mocov2",
@@ -159,7 +159,7 @@ _CACR_LARGE = {
 _MOCO_V3 = {
     "data": "imagenet",
     "recipe": "mocov3",
-    "normalise": "imagenet",
+    "normalize": "imagenet",
     "encoder": "resnet50",
     "head": "mocov3-resnet",
     "predictor": "mocov3-predictor",
@@ -179,8 +179,8 @@ _MOCO_V3 = {
 PRESETS = {
     "digits": Preset("SimCLR on the embedded digits: seconds on a CPU, the defaults", {"data": "digits"}),
     "cifar10-cpu": Preset(
-        "5,000 CIFAR-10 pictures, a small network, 20 epochs: under a minute on two cores",
-        {"data": "cifar10", "recipe": "simclr-cifar", "normalise": "cifar10", "images": 5000, "epochs": 20},
+        "5,000 CIFAR-10 images, a small network, 20 epochs: under a minute on two cores",
+        {"data": "cifar10", "recipe": "simclr-cifar", "normalize": "cifar10", "images": 5000, "epochs": 20},
     ),
     "wang-liu-cifar10": Preset("Wang & Liu §5.1: memory bank, ResNet-18", _WANG_LIU),
     "wang-liu-cifar10-hard": Preset(
@@ -188,14 +188,14 @@ PRESETS = {
         {**_WANG_LIU, "loss": "HardContrastiveLoss", "loss.temperature": 0.9, "loss.alpha": 0.0819},
     ),
     "wang-liu-cifar100": Preset("the same on CIFAR-100", {**_WANG_LIU, **_CIFAR100}),
-    "wang-liu-svhn": Preset("the same on SVHN", {**_WANG_LIU, "data": "svhn", "normalise": None}),
+    "wang-liu-svhn": Preset("the same on SVHN", {**_WANG_LIU, "data": "svhn", "normalize": None}),
     "wang-liu-imagenet100": Preset(
         "Wang & Liu §5.1 on ImageNet-100: ResNet-50, blur as in SimCLR",
         {
             **_WANG_LIU,
             "data": "imagenet100",
             "recipe": "mocov2",
-            "normalise": "imagenet",
+            "normalize": "imagenet",
             "encoder": "resnet50",
             "weight_decay": 1e-4,
         },
@@ -205,7 +205,7 @@ PRESETS = {
         {
             **_WANG_LIU,
             "data": "svhn",
-            "normalise": None,
+            "normalize": None,
             "loss": "HardContrastiveLoss",
             "loss.temperature": 0.9,
             "loss.alpha": 0.0315,
@@ -217,7 +217,7 @@ PRESETS = {
             **_WANG_LIU,
             "data": "imagenet100",
             "recipe": "mocov2",
-            "normalise": "imagenet",
+            "normalize": "imagenet",
             "encoder": "resnet50",
             "weight_decay": 1e-4,
             "loss": "HardContrastiveLoss",
@@ -286,7 +286,7 @@ PRESETS = {
     "cacr-cifar100-k4": Preset("the same with K = 4", {**_CACR_K4, **_CIFAR100, "loss.t_neg": 2.0}),
     "cacr-stl10": Preset(
         "CACR app. C.1 on STL-10, K = 1",
-        {**_CACR, "data": "stl10", "recipe": "stl10", "normalise": "stl10", "loss.t_neg": 3.0},
+        {**_CACR, "data": "stl10", "recipe": "stl10", "normalize": "stl10", "loss.t_neg": 3.0},
     ),
     "cacr-imagenet": Preset("CACR app. C.2, Alg. 3: MoCo v2 with queue and the batch's queries, K = 1", _CACR_LARGE),
     "cacr-imagenet-k4": Preset("the same with K = 4", {**_CACR_LARGE, "views": 5}),
@@ -315,7 +315,7 @@ PRESETS = {
         _SIMCSE,
     ),
     "simcse-bert-macl": Preset(
-        "DySTreSS Table 12, the rival: SimCSE with MACL (τ₀ is SimCSE's; α and A₀ are MACL's for pictures)",
+        "DySTreSS Table 12, the rival: SimCSE with MACL (τ₀ is SimCSE's; α and A₀ are MACL's for images)",
         {**_WITHOUT_LOSS, "loss": "MACLLoss", "loss.temperature": 0.05},
     ),
     "simcse-bert-dystress": Preset(
@@ -343,4 +343,4 @@ USUAL = {
     "sentences from scratch": {**_FINE_TUNED, "head": "none", "epochs": 2, "batch": 256, "lr": 5e-3, "warmup": 0.1},
 }
 """What `isotherm train --method simcse` does unless told: SimCSE's own settings (app. A), which are for a pretrained
-encoder, and larger steps for one that starts from nothing (whose views are crops: `corpus`)."""
+encoder, and larger steps for one that starts from scratch (whose views are crops: `corpus`)."""

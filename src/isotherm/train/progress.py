@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from isotherm.data.sentences import is_text
-from isotherm.train.config import Config, Place
+from isotherm.train.config import Config, Runtime
 
 EVERY = 5.0
 """Seconds between lines where there is no terminal."""
@@ -22,7 +22,7 @@ EVERY = 5.0
 class Progress:
     """What the loop tells whoever is watching."""
 
-    def __init__(self, steps: int, each: int, config: Config, place: Place, leader: bool, start: int) -> None:
+    def __init__(self, steps: int, each: int, config: Config, place: Runtime, leader: bool, start: int) -> None:
         self.steps, self.each, self.batch, self.epochs = steps, each, config.batch, config.epochs
         self.what = "sentences" if is_text(config.data) else "images"
         self.shown = leader and not place.quiet
@@ -114,7 +114,7 @@ def described(line: Mapping[str, Any], epochs: int) -> str:
 
 
 class _TensorBoard:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Runtime) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
@@ -131,7 +131,7 @@ class _TensorBoard:
 
 
 class _WandB:
-    def __init__(self, place: Place, config: Config) -> None:
+    def __init__(self, place: Runtime, config: Config) -> None:
         try:
             import wandb
         except ImportError as error:
@@ -145,7 +145,7 @@ class _WandB:
         self.run.finish()
 
 
-def _sink(name: str, place: Place, config: Config) -> Any:
+def _sink(name: str, place: Runtime, config: Config) -> Any:
     if name == "tensorboard":
         return _TensorBoard(place)
     if name == "wandb":

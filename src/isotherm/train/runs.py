@@ -21,12 +21,12 @@ from isotherm import files
 from isotherm.data.images import Images
 from isotherm.data.sentences import is_text
 from isotherm.encoders import Encoder
-from isotherm.encoders.text import HUB, TextEncoder, pretrained, read_tokeniser
+from isotherm.encoders.text import HUB, TextEncoder, pretrained, read_tokenizer
 from isotherm.methods import Network
 from isotherm.train.build import networks
 from isotherm.train.config import Config, configure, differences, read_yaml
 from isotherm.train.modality import sentences
-from isotherm.train.modality.images import ENCODER, Pictures, encoder_of
+from isotherm.train.modality.images import ENCODER, ImageModality, encoder_of
 from isotherm.train.state import load_checkpoint
 from isotherm.views import Recipe
 
@@ -55,14 +55,14 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
             return read_result(out)
         return None
     if out.exists() and any(
-        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, sentences.TOKENISER) for p in out.iterdir()
+        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, sentences.TOKENIZER) for p in out.iterdir()
     ):
         raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"cannot make {out}: {error.strerror}.") from error
-    (out / sentences.TOKENISER).unlink(missing_ok=True)  # of a run that was refused
+    (out / sentences.TOKENIZER).unlink(missing_ok=True)  # of a run that was refused
     files.write_text(known, as_yaml(config))
     return None
 
@@ -159,8 +159,8 @@ def open_run(out: Path) -> Opened:
     """A run's network with its weights (the last, or their average if the run kept one), and its data."""
     config, saved = _opened(out)
     if is_text(config.data):
-        raise ValueError(f"{out} learnt from sentences, and this is about pictures.")
-    given = Pictures.of(config)
+        raise ValueError(f"{out} learnt from sentences, and this is about images.")
+    given = ImageModality.of(config)
     network, _ = networks(config, given.encoder())
     network.load_state_dict(_weights(saved, "network."))
     try:
@@ -174,10 +174,10 @@ def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:
     """What a run made of sentences: its settings, and its encoder as the last checkpoint has it; no data is read."""
     config, saved = _opened(out)
     if not is_text(config.data):
-        raise ValueError(f"{out} learnt from pictures ({config.data}), and this is about sentences.")
-    own, exported = out / sentences.TOKENISER, out / sentences.MODEL
+        raise ValueError(f"{out} learnt from images ({config.data}), and this is about sentences.")
+    own, exported = out / sentences.TOKENIZER, out / sentences.MODEL
     if own.exists():
-        encoder = sentences.encoder_of(config, read_tokeniser(own))
+        encoder = sentences.encoder_of(config, read_tokenizer(own))
     else:  # what it started from may be gone; the exported model has its shape
         start = {"name": f"{HUB}{exported}"} if exported.is_dir() else {}
         encoder = sentences.encoder_of(replace(config, encoder={**config.encoder, **start}))

@@ -1,4 +1,4 @@
-"""Batched augmentation on the batch's device: every picture its own parameters, every run the same views."""
+"""Batched augmentation on the batch's device: every image its own parameters, every run the same views."""
 
 from isotherm.views.recipes import RECIPES, Recipe, recipe
 

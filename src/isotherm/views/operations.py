@@ -1,8 +1,8 @@
-"""The papers' augmentations as batched tensor operations, each picture with its own parameters.
+"""The papers' augmentations as batched tensor operations, each image with its own parameters.
 
-Pictures are float (N, C, H, W) in [0, 1]. Each operation is a plain function of the pictures and per-picture
-parameters, and may overwrite the pictures it is given; drawing the parameters is `recipes`' business. Cropping,
-resizing, flipping and blurring are *separable*: two batched matrix products with per-picture weights, exact where an
+Images are float (N, C, H, W) in [0, 1]. Each operation is a plain function of the images and per-image
+parameters, and may overwrite the images it is given; drawing the parameters is `recipes`' business. Cropping,
+resizing, flipping and blurring are *separable*: two batched matrix products with per-image weights, exact where an
 interpolated sampling grid would alias, and as fast.
 """
 
@@ -32,15 +32,15 @@ GRAY = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL and torchvision
 
 
 def unit_range(pixels: Tensor) -> Tensor:
-    """uint8 pictures as float32 in [0, 1]."""
+    """uint8 images as float32 in [0, 1]."""
     return pixels.to(torch.float32).mul_(1 / 255)
 
 
 def crop_boxes(u: Tensor, height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]) -> Tensor:
-    """Boxes (N, 4) of top, left, height, width for random resized crops, from four uniform numbers a picture.
+    """Boxes (N, 4) of top, left, height, width for random resized crops, from four uniform numbers per image.
 
-    The area is a uniform fraction of the picture's in `scale`, the aspect ratio log-uniform in `ratio`, the place
-    uniform among whole pixels. A box that would leave the picture is shortened on that side (torchvision draws again,
+    The area is a uniform fraction of the image's in `scale`, the aspect ratio log-uniform in `ratio`, the place
+    uniform among whole pixels. A box that would leave the image is shortened on that side (torchvision draws again,
     up to ten times, and then takes the centre: rare for ratios near 1, and no function of four numbers).
     """
     area = height * width * (scale[0] + (scale[1] - scale[0]) * u[:, 0])
@@ -56,7 +56,7 @@ def crop_boxes(u: Tensor, height: int, width: int, scale: tuple[float, float], r
 def resample_weights(start: Tensor, length: Tensor, source: int, target: int, flip: Tensor | None = None) -> Tensor:
     """(N, source, target) weights that cut [start, start + length) out of a line and resize it to `target` pixels.
 
-    Triangle filter, widened when shrinking (antialiasing), truncated at the cut and normalised: what PIL and
+    Triangle filter, widened when shrinking (antialiasing), truncated at the cut and normalized: what PIL and
     ``interpolate(mode="bilinear", antialias=True)`` do after a crop. Mirrored where `flip` is set. The weights live in
     a buffer of this thread until the next call.
     """
@@ -75,7 +75,7 @@ def resample_weights(start: Tensor, length: Tensor, source: int, target: int, fl
 
 
 def resized_crop(pixels: Tensor, boxes: Tensor, size: tuple[int, int], flip: Tensor) -> Tensor:
-    """Each picture's box, resized, mirrored where `flip` is set; bytes come out in [0, 1], floats as they are."""
+    """Each image's box, resized, mirrored where `flip` is set; bytes come out in [0, 1], floats as they are."""
     x, gain = pixels, 1.0
     if pixels.dtype == torch.uint8:
         like = torch.empty(0, dtype=torch.float32, device=pixels.device)
@@ -86,14 +86,14 @@ def resized_crop(pixels: Tensor, boxes: Tensor, size: tuple[int, int], flip: Ten
 
 
 def _across(x: Tensor, weights: Tensor) -> Tensor:
-    """A linear map (N, W, W') along the rows of each picture; in a buffer of this thread until the next call."""
+    """A linear map (N, W, W') along the rows of each image; in a buffer of this thread until the next call."""
     n, c, h, w = x.shape
     out = _scratch(x).take("across", (n, c * h, weights.shape[2]))
     return torch.bmm(x.reshape(n, c * h, w), weights, out=out).view(n, c, h, weights.shape[2])
 
 
 def _down(x: Tensor, weights: Tensor, gain: float = 1.0) -> Tensor:
-    """A linear map (N, H, H') down the columns of each picture, times `gain`."""
+    """A linear map (N, H, H') down the columns of each image, times `gain`."""
     n, c, h, w = x.shape
     size = weights.shape[2]
     each = _scratch(x).take("down", (n, c, size, h))
@@ -108,7 +108,7 @@ def brightness(x: Tensor, factor: Tensor) -> Tensor:
 
 
 def contrast(x: Tensor, factor: Tensor) -> Tensor:
-    """Away from or towards the picture's mean gray."""
+    """Away from or towards the image's mean gray."""
     factor = _each(factor)
     channels = x.mean((2, 3))
     mean = channels @ channels.new_tensor(GRAY) if x.shape[1] == 3 else channels.mean(1)
@@ -184,7 +184,7 @@ def blur_weights(sigma: Tensor, length: int, radius: int) -> Tensor:
 
 
 def gaussian_blur(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
-    """Blur each picture by its own sigma (0: leave it)."""
+    """Blur each image by its own sigma (0: leave it)."""
     across = _across(x, blur_weights(sigma, x.shape[3], radius))
     return _down(across, blur_weights(sigma, x.shape[2], radius))
 

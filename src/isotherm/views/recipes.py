@@ -1,7 +1,7 @@
-"""The papers' augmentation recipes by name: how the views of a picture are drawn.
+"""The papers' augmentation recipes by name: how the views of an image are drawn.
 
-``recipe("simclr-cifar", views=3)(pixels, ids, seed=0, epoch=4)`` gives three float views of uint8 pictures. Every
-picture's parameters come from (seed, epoch, view, id) alone (`chance`), each from its own draw, so that switching one
+``recipe("simclr-cifar", views=3)(pixels, ids, seed=0, epoch=4)`` gives three float views of uint8 images. Every
+image's parameters come from (seed, epoch, view, id) alone (`chance`), each from its own draw, so that switching one
 operation off leaves the others as they were.
 """
 
@@ -26,7 +26,7 @@ STATISTICS = {
     "stl10": ((0.4409, 0.4279, 0.3868), (0.2683, 0.2610, 0.2687)),
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
-"""Mean and standard deviation of the channels, as CACR (arXiv:2105.03746), Alg. 1 and 2, normalise with."""
+"""Mean and standard deviation of the channels, as CACR (arXiv:2105.03746), Alg. 1 and 2, normalize with."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class View:
     """How one view is drawn. Probabilities and ranges; 0 switches an operation off."""
 
     size: int | None = None
-    """Edge of the view in pixels; None: the picture's own."""
+    """Edge of the view in pixels; None: the image's own."""
     scale: tuple[float, float] | None = (0.2, 1.0)
     """Range of the crop's area; None: no crop."""
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
@@ -54,7 +54,7 @@ class View:
     """Largest relative change of size."""
 
     def draw(self, pixels: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
-        """This view of uint8 pictures, from (N, DRAWS) uniform numbers."""
+        """This view of uint8 images, from (N, DRAWS) uniform numbers."""
         size = (self.size or pixels.shape[2], self.size or pixels.shape[3])
         if self.scale is not None or self.flip or size != tuple(pixels.shape[2:]):
             x = do.resized_crop(pixels, self._boxes(pixels, u), size, u[:, 4] < self.flip)
@@ -85,7 +85,7 @@ class View:
         return do.crop_boxes(u[:, :4], height, width, self.scale, self.ratio)
 
     def _jittered(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
-        """The four colour changes in this order; pictures that are not chosen get neutral ones."""
+        """The four colour changes in this order; images that are not chosen get neutral ones."""
         chosen = u[:, 5] < self.jitter_chance
         changes = (do.brightness, do.contrast, do.saturation, do.hue)
         for i in order:
@@ -100,7 +100,7 @@ class View:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Views of a picture, and where they come from."""
+    """Views of an image, and where they come from."""
 
     name: str
     about: str
@@ -109,44 +109,42 @@ class Recipe:
     std: tuple[float, ...] = ()
 
     def __call__(self, pixels: Tensor, ids: Tensor, *, seed: int = 0, epoch: int = 0) -> list[Tensor]:
-        """The views of uint8 pictures (N, C, H, W): float tensors, on the pictures' device."""
+        """The views of uint8 images (N, C, H, W): float tensors, on the images' device."""
         if pixels.ndim != 4 or pixels.dtype != torch.uint8:
-            raise ValueError(
-                f"{self.name} takes uint8 pictures (N, C, H, W), got {pixels.dtype} {tuple(pixels.shape)}."
-            )
+            raise ValueError(f"{self.name} takes uint8 images (N, C, H, W), got {pixels.dtype} {tuple(pixels.shape)}.")
         if ids.shape != (len(pixels),):
-            raise ValueError(f"{self.name} needs one id a picture, shape ({len(pixels)},); got {tuple(ids.shape)}.")
+            raise ValueError(f"{self.name} needs one id an image, shape ({len(pixels)},); got {tuple(ids.shape)}.")
         order = permutation(4, seed=seed, epoch=epoch, view=0)
         made: dict[int, Tensor] = {}
         with torch.autocast(pixels.device.type, enabled=False):  # the same views, whatever surrounds them
             for view in dict.fromkeys(self.views):  # views of one kind are drawn together
                 numbers = [i for i, v in enumerate(self.views) if v == view]
                 u = torch.cat([uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=i) for i in numbers])
-                pictures = pixels.repeat(len(numbers), 1, 1, 1)
-                parts = zip(_parts(pictures), _parts(u, like=pictures), strict=True)
-                drawn = [self.normalised(view.draw(p, n, order)) for p, n in parts]
+                images = pixels.repeat(len(numbers), 1, 1, 1)
+                parts = zip(_parts(images), _parts(u, like=images), strict=True)
+                drawn = [self.normalized(view.draw(p, n, order)) for p, n in parts]
                 together = drawn[0] if len(drawn) == 1 else torch.cat(drawn)
                 made |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
         return [made[i] for i in range(len(self.views))]
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
-        """The pictures themselves, resized if need be and normalised: what a probe sees."""
+        """The images themselves, resized if need be and normalized: what a probe sees."""
         view = View(size=size, scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0)
         none = torch.zeros(len(pixels), DRAWS, device=pixels.device)
         with torch.autocast(pixels.device.type, enabled=False):
-            return self.normalised(view.draw(pixels, none, ()))
+            return self.normalized(view.draw(pixels, none, ()))
 
-    def normalised(self, x: Tensor) -> Tensor:
+    def normalized(self, x: Tensor) -> Tensor:
         if not self.mean:
             return x
         if len(self.mean) not in (1, x.shape[1]):
-            raise ValueError(f"{self.name} normalises {len(self.mean)} channels, the pictures have {x.shape[1]}.")
+            raise ValueError(f"{self.name} normalizes {len(self.mean)} channels, the images have {x.shape[1]}.")
         mean, std = (torch.tensor(v, device=x.device)[:, None, None] for v in (self.mean, self.std))
         return x.sub_(mean).div_(std)
 
 
 AT_ONCE = 1 << 21
-"""Numbers of a picture batch worked on at once on a processor: bounds the buffers of `operations` (8 MB each)."""
+"""Numbers of an image batch worked on at once on a processor: bounds the buffers of `operations` (8 MB each)."""
 
 
 def _parts(rows: Tensor, like: Tensor | None = None) -> Sequence[Tensor]:
@@ -165,10 +163,10 @@ RECIPES = {
     r.name: r
     for r in (
         Recipe("instdisc", "instance discrimination, Wang & Liu §5.1", (View(jitter=(0.4,) * 4, jitter_chance=1.0),)),
-        Recipe("simclr", "SimCLR for large pictures", (replace(_SIMCLR, size=224),)),
+        Recipe("simclr", "SimCLR for large images", (replace(_SIMCLR, size=224),)),
         Recipe(
             "simclr-cifar",
-            "SimCLR for small pictures: half the colour strength, no blur",
+            "SimCLR for small images: half the colour strength, no blur",
             (View(scale=(0.08, 1.0), jitter=(0.4, 0.4, 0.4, 0.1)),),
         ),
         Recipe("mocov2", "MoCo v2; CACR Alg. 2", (View(size=224, blur=0.5),)),
@@ -203,7 +201,7 @@ RECIPES = {
                 ),
             ),
         ),
-        Recipe("none", "the picture itself", (View(scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0),)),
+        Recipe("none", "the image itself", (View(scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0),)),
     )
 }
 
@@ -212,11 +210,11 @@ def recipe(
     name: str,
     views: int | None = None,
     size: int | None = None,
-    normalise: str | tuple[Sequence[float], Sequence[float]] | None = None,
+    normalize: str | tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> Recipe:
-    """A recipe by name, with this many views (2 by default), of this size, normalised for this set.
+    """A recipe by name, with this many views (2 by default), of this size, normalized for this set.
 
-    A recipe with several kinds of views repeats them in turn. `normalise` is a name of `STATISTICS` or (mean, std).
+    A recipe with several kinds of views repeats them in turn. `normalize` is a name of `STATISTICS` or (mean, std).
     """
     if name not in RECIPES:
         raise ValueError(f"no recipe '{name}'{did_you_mean(name, RECIPES)}")
@@ -230,20 +228,20 @@ def recipe(
     if size is not None:
         largest = max((v.size or size) for v in kinds)
         kinds = [replace(v, size=max(1, round((v.size or largest) / largest * size))) for v in kinds]
-    mean, std = _statistics(normalise)
+    mean, std = _statistics(normalize)
     return replace(base, views=tuple(kinds), mean=mean, std=std)
 
 
 def _statistics(
-    normalise: str | tuple[Sequence[float], Sequence[float]] | None,
+    normalize: str | tuple[Sequence[float], Sequence[float]] | None,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    if normalise is None:
+    if normalize is None:
         return (), ()
-    if isinstance(normalise, str):
-        if normalise not in STATISTICS:
-            raise ValueError(f"no channel statistics for '{normalise}'; there are: {', '.join(STATISTICS)}.")
-        return STATISTICS[normalise]
-    mean, std = (tuple(float(v) for v in part) for part in normalise)
+    if isinstance(normalize, str):
+        if normalize not in STATISTICS:
+            raise ValueError(f"no channel statistics for '{normalize}'; there are: {', '.join(STATISTICS)}.")
+        return STATISTICS[normalize]
+    mean, std = (tuple(float(v) for v in part) for part in normalize)
     if len(mean) != len(std) or not all(math.isfinite(m) for m in mean) or not all(0 < s < math.inf for s in std):
         raise ValueError("mean and std must be equally many finite numbers, and std positive.")
     return mean, std

@@ -1,6 +1,6 @@
-"""Views of a sentence: its tokens as they are, a part of them, or all but some. Drawn as those of pictures are.
+"""Views of a sentence: its tokens as they are, a part of them, or all but some. Drawn as those of images are.
 
-The first and the last token are the tokeniser's own and stay.
+The first and the last token are the tokenizer's own and stay.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Deals pictures out: shuffled as a pure function of (seed, epoch), sharded exactly, resumed anywhere.
+"""Deals images out: shuffled as a pure function of (seed, epoch), sharded exactly, resumed anywhere.
 
-No hidden state. Batch b of epoch e is the same pictures and the same views in every run with the same seed, on any
+No hidden state. Batch b of epoch e is the same images and the same views in every run with the same seed, on any
 number of processes, whether or not the run was interrupted before it.
 """
 
@@ -25,9 +25,9 @@ from isotherm.views.recipes import Recipe
 
 @dataclass(frozen=True, eq=False)
 class Loader:
-    """Batches of views of a set of pictures.
+    """Batches of views of a set of images.
 
-    `batch` counts pictures over all processes; this process, `rank` of `world`, gets its share of each batch, and the
+    `batch` counts images over all processes; this process, `rank` of `world`, gets its share of each batch, and the
     shares of all of them together are the batch of one process, in order.
     """
 
@@ -45,12 +45,12 @@ class Loader:
 
     def __post_init__(self) -> None:
         if self.batch < 1:
-            raise ValueError(f"a batch holds 1 picture or more, got {self.batch}.")
+            raise ValueError(f"a batch holds 1 image or more, got {self.batch}.")
         if not 0 <= self.rank < self.world:
             raise ValueError(f"rank {self.rank} is not one of {self.world} processes.")
         if self.drop_last and self.batch > len(self.images):
             raise ValueError(
-                f"a batch of {self.batch} is larger than {self.images.name} with its {len(self.images)} pictures; "
+                f"a batch of {self.batch} is larger than {self.images.name} with its {len(self.images)} images; "
                 "use a smaller batch or keep the last, incomplete one (drop_last=False)."
             )
         if self.batch < self.world:
@@ -61,19 +61,19 @@ class Loader:
         return batches_of(len(self.images), self.batch, self.drop_last)
 
     def order(self, epoch: int) -> Tensor:
-        """The places of the pictures in this epoch's order."""
+        """The indices of the images in this epoch's order."""
         return shuffled(self.images.ids, self.seed, epoch) if self.shuffle else torch.arange(len(self.images))
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from batch `start` on."""
         return dealt(self, self._batch, epoch, start)
 
-    def _batch(self, places: Tensor, epoch: int) -> Batch:
-        pixels = self.images.pixels[places].to(self.device, non_blocking=True)
-        ids = self.images.ids[places].to(self.device)
+    def _batch(self, indices: Tensor, epoch: int) -> Batch:
+        pixels = self.images.pixels[indices].to(self.device, non_blocking=True)
+        ids = self.images.ids[indices].to(self.device)
         views = self.recipe(pixels, ids, seed=self.seed, epoch=epoch)
-        views = [append_bits(view, self.images, places) for view in views]
-        return Batch(views, self.images.labels[places].to(self.device), places.to(self.device))
+        views = [append_bits(view, self.images, indices) for view in views]
+        return Batch(views, self.images.labels[indices].to(self.device), indices.to(self.device))
 
 
 class Dealer(Protocol):
@@ -92,7 +92,7 @@ class Dealer(Protocol):
 
 
 def dealt(loader: Dealer, make: Callable[[Tensor, int], Batch], epoch: int, start: int) -> Iterator[Batch]:
-    """The batches of an epoch from `start` on: of each, this process's share of the places goes to `make`."""
+    """The batches of an epoch from `start` on: of each, this process's share of the indices goes to `make`."""
     if not 0 <= start <= len(loader):
         raise ValueError(f"an epoch has {len(loader)} batches; cannot start at {start}.")
     order, size = loader.order(epoch), loader.batch
@@ -110,7 +110,7 @@ def batches_of(items: int, batch: int, drop_last: bool) -> int:
 
 
 def shuffled(ids: Tensor, seed: int, epoch: int, view: int = -1) -> Tensor:
-    """The places of these ids in an order that belongs to the seed and the epoch."""
+    """The indices of these ids in an order that belongs to the seed and the epoch."""
     keys = uniforms(ids, 2, seed=seed, epoch=epoch, view=view).double()
     return torch.argsort(keys[:, 0] + keys[:, 1] * 2.0**-24, stable=True)
 

@@ -28,7 +28,7 @@ class TextLoader:
     """
 
     sentences: Sentences
-    tokenise: Callable[[Sequence[str]], Tensor]
+    tokenize: Callable[[Sequence[str]], Tensor]
     """Sentences to int64 (N, T), padded to the longest of them."""
     views: int
     batch: int
@@ -72,47 +72,47 @@ class TextLoader:
         return batches_of(len(self.sentences), self.batch, self.drop_last)
 
     def order(self, epoch: int) -> Tensor:
-        """The places of the rows in this epoch's order."""
-        places = torch.arange(len(self.sentences))
+        """The indices of the rows in this epoch's order."""
+        indices = torch.arange(len(self.sentences))
         if self.shuffle:
-            places = shuffled(self.sentences.ids, self.seed, epoch)
-        return self._bucketed(places, epoch) if self.bucket > 1 else places
+            indices = shuffled(self.sentences.ids, self.seed, epoch)
+        return self._bucketed(indices, epoch) if self.bucket > 1 else indices
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from batch `start` on."""
         return dealt(self, self._batch, epoch, start)
 
-    def _bucketed(self, places: Tensor, epoch: int) -> Tensor:
+    def _bucketed(self, indices: Tensor, epoch: int) -> Tensor:
         """The same rows, but each batch of about one length.
 
         The last, incomplete batch stays as it is: sorted in, the rows it is made of would always be the longest. Within
         a batch the rows keep the order they came in, so that the processes' shares are of one length too.
         """
-        whole = len(places) // self.batch * self.batch
-        by_length = torch.argsort(self.sentences.sizes[places[:whole]], stable=True)
+        whole = len(indices) // self.batch * self.batch
+        by_length = torch.argsort(self.sentences.sizes[indices[:whole]], stable=True)
         bucket = by_length // (self.batch * self.bucket)
         batches = by_length[torch.argsort(bucket, stable=True)].view(-1, self.batch).sort(1).values
         if self.shuffle:
             batches = batches[shuffled(torch.arange(len(batches)), self.seed, epoch, view=-8)]
-        return torch.cat([places[batches.flatten()], places[whole:]])
+        return torch.cat([indices[batches.flatten()], indices[whole:]])
 
-    def _batch(self, places: Tensor, epoch: int) -> Batch:
-        rows = self.sentences.texts(places)
+    def _batch(self, indices: Tensor, epoch: int) -> Batch:
+        rows = self.sentences.texts(indices)
         columns = [self._tokens([row[c] for row in rows]) for c in range(len(self.sentences.columns))]
         views = columns * self.views if len(columns) == 1 else columns
-        if self.vary is not None and len(places):
-            ids = self.sentences.ids[places]
+        if self.vary is not None and len(indices):
+            ids = self.sentences.ids[indices]
             views = [self.vary(tokens, ids, epoch, view).to(self.device) for view, tokens in enumerate(views)]
-        labels = torch.full((len(places),), -1, device=self.device)
-        return Batch(views, labels, places.to(self.device))
+        labels = torch.full((len(indices),), -1, device=self.device)
+        return Batch(views, labels, indices.to(self.device))
 
     def _tokens(self, sentences: list[str]) -> Tensor:
         if not sentences:  # a process's share of a last batch smaller than the number of processes
             return torch.zeros(0, 1, dtype=torch.int64, device=self.device)
-        tokens = self.tokenise(sentences)
+        tokens = self.tokenize(sentences)
         if tokens.dtype != torch.int64 or tokens.ndim != 2 or len(tokens) != len(sentences):
             raise ValueError(
-                f"tokenise must give int64 ({len(sentences)}, T) for {len(sentences)} sentences, "
+                f"tokenize must give int64 ({len(sentences)}, T) for {len(sentences)} sentences, "
                 f"got {tokens.dtype} {tuple(tokens.shape)}."
             )
         return tokens.to(self.device, non_blocking=True)

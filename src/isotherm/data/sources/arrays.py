@@ -1,4 +1,4 @@
-"""Pictures in numpy's own files: .npy, memory-mapped, or .npz."""
+"""Images in numpy's own files: .npy, memory-mapped, or .npz."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from isotherm.data.images import Images
-from isotherm.data.sources.reading import Array, as_many, damaged, in_range, pictures
+from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images
 
 Layout = Literal["NHW", "NHWC", "NCHW"]
 
@@ -19,13 +19,13 @@ MOST_CLASSES = 1_000_000
 
 
 def read(path: Path, split: str = "train", labels: Path | str | None = None, layout: Layout | None = None) -> Images:
-    """uint8 pictures, NHW, NHWC or NCHW, and labels if there are any (else −1).
+    """uint8 images, NHW, NHWC or NCHW, and labels if there are any (else −1).
 
     `path` is one of
       a .npz with `images` and `labels`; or with `train_images` and `train_labels`, or `x_train` and `y_train`, a split;
       a .npy, its labels in another one: `labels`, else `NAME_labels.npy` beside it where there is one;
       a folder with one such file a split.
-    Ids are places in the file.
+    Ids are indices in the file.
     """
     if layout is not None and layout not in get_args(Layout):
         raise ValueError(f"layout must be one of {', '.join(get_args(Layout))}; got {layout!r}.")
@@ -56,7 +56,7 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
         raise ValueError(f"{where}: a label is {y.max()}; labels number the classes from 0, up to {MOST_CLASSES:,}.")
     if len(y):
         in_range(y, int(y.max()) + 1, where, unknown=True)
-    return pictures(path.stem, pixels, y, 0, [str(c) for c in range(int(y.max(initial=-1)) + 1)])
+    return make_images(path.stem, pixels, y, 0, [str(c) for c in range(int(y.max(initial=-1)) + 1)])
 
 
 def _load(path: Path) -> Array:
@@ -84,12 +84,12 @@ def _from_npz(path: Path, split: str, whole: bool) -> tuple[Array, Array | None]
             there = ", ".join(file.files)
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise damaged(path, error) from error
-    raise ValueError(f"{path} has no '{split}' pictures: wanted {' or '.join(x for x, _ in names)}; it has: {there}.")
+    raise ValueError(f"{path} has no '{split}' images: wanted {' or '.join(x for x, _ in names)}; it has: {there}.")
 
 
 def _channels_first(x: Array, path: Path, layout: Layout | None) -> Array:
     if x.dtype != np.uint8 or x.ndim not in {3, 4}:
-        raise ValueError(f"{path}: pictures must be uint8 with 3 or 4 dimensions, got {x.dtype} {x.shape}.")
+        raise ValueError(f"{path}: images must be uint8 with 3 or 4 dimensions, got {x.dtype} {x.shape}.")
     if layout is None and x.ndim == 3:
         layout = "NHW"
     if layout is None:

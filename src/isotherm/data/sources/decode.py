@@ -1,4 +1,4 @@
-"""Compressed pictures into rows of one array, by threads; what had to be changed is counted."""
+"""Compressed images into rows of one array, by threads; what had to be changed is counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Source = bytes | Path | None
 
 @dataclass
 class Tally:
-    """What happened to the pictures decoded so far."""
+    """What happened to the images decoded so far."""
 
     converted: int = 0
     """had another mode: grey, palette, CMYK, …"""
@@ -37,9 +37,9 @@ class Tally:
         """The counts as sentences, for `Images.notes`."""
         notes = []
         if self.converted:
-            notes.append(f"{count(self.converted, 'picture')} had another mode than {mode}: converted")
+            notes.append(f"{count(self.converted, 'image')} had another mode than {mode}: converted")
         if self.resized:
-            notes.append(f"{count(self.resized, 'picture')} had another size: resized")
+            notes.append(f"{count(self.resized, 'image')} had another size: resized")
         return notes
 
 
@@ -51,7 +51,7 @@ def pool() -> ThreadPoolExecutor:
 def fill(out: Array, first: int, sources: Sequence[Source], resize: bool, threads: ThreadPoolExecutor) -> Tally:
     """Decode `sources` into out[first], out[first + 1], …, which has room for (N, C, H, W).
 
-    With `resize`, the middle square of a picture of another size is brought to H×W; without, such a picture failed.
+    With `resize`, the middle square of an image of another size is brought to H×W; without, such an image failed.
     """
 
     def some(start: int) -> Tally:
@@ -67,11 +67,11 @@ def fill(out: Array, first: int, sources: Sequence[Source], resize: bool, thread
 
 
 def size_of(source: Source) -> tuple[int, int]:
-    """Height and width of a picture, from its head."""
+    """Height and width of an image, from its head."""
     try:
         with _open(source) as image:
             return image.height, image.width
-    except Exception as error:  # Pillow's readers raise nearly anything on a broken picture
+    except Exception as error:  # Pillow's readers raise nearly anything on a broken image
         raise ValueError(_undecodable(error)) from error
 
 
@@ -90,14 +90,14 @@ def _one(row: Array, source: Source, resize: bool, tally: Tally, place: int) -> 
             if size != (width, height):
                 tally.resized += 1
                 image.draft(None, (2 * width, 2 * height))  # a JPEG many times too large is decoded smaller at once
-            picture = _in_mode(image, mode)
+            converted = _in_mode(image, mode)
             if size != (width, height):
-                side = min(picture.size)
-                left, top = (picture.width - side) / 2, (picture.height - side) / 2
+                side = min(converted.size)
+                left, top = (converted.width - side) / 2, (converted.height - side) / 2
                 box = (left, top, left + side, top + side)
-                picture = picture.resize((width, height), Image.Resampling.BICUBIC, box=box)
-            pixels = np.asarray(picture)
-    except Exception as error:  # Pillow's readers raise nearly anything on a broken picture
+                converted = converted.resize((width, height), Image.Resampling.BICUBIC, box=box)
+            pixels = np.asarray(converted)
+    except Exception as error:  # Pillow's readers raise nearly anything on a broken image
         tally.failed.append((place, _undecodable(error)))
         return
     row[:] = pixels.transpose(2, 0, 1) if channels == 3 else pixels
@@ -125,6 +125,4 @@ def _in_mode(image: Image.Image, mode: str) -> Image.Image:
 
 
 def _undecodable(error: Exception) -> str:
-    return (
-        f"is not a picture that can be decoded ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
-    )
+    return f"is not an image that can be decoded ({str(error).splitlines()[0] if str(error) else type(error).__name__})"

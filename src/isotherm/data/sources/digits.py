@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from isotherm.data.images import Images
-from isotherm.data.sources.reading import one_split, pictures
+from isotherm.data.sources.reading import make_images, one_split
 
 
 def read(split: str = "train") -> Images:
-    """Every fifth picture of a fixed order is `test` (360), the others `train` (1,437); ids are places in the original.
+    """Every fifth image of a fixed order is `test` (360), the others `train` (1,437); ids are indices in the original.
 
     The set has no official split. The order is that of a hash, which no version of numpy can change.
     """
@@ -23,4 +23,4 @@ def read(split: str = "train") -> Images:
     test[order[::5]] = True
     ids = np.flatnonzero(test == (split == "test"))
     pixels = np.rint(bunch.images[ids] * (255 / 16)).astype(np.uint8)[:, None]
-    return pictures("digits", pixels, bunch.target[ids], ids, [str(d) for d in range(10)])
+    return make_images("digits", pixels, bunch.target[ids], ids, [str(d) for d in range(10)])

@@ -1,4 +1,4 @@
-"""Pictures in folders, the ImageNet way: SPLIT/CLASS/*.jpg. Decoded and resized once, then memory-mapped."""
+"""Images in folders, the ImageNet way: SPLIT/CLASS/*.jpg. Decoded and resized once, then memory-mapped."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 from isotherm.data import roots
 from isotherm.data.images import Images
 from isotherm.data.sources.decode import Tally, fill, pool
-from isotherm.data.sources.reading import Array, count, pictures, stable_id
+from isotherm.data.sources.reading import Array, count, make_images, stable_id
 
-PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 SPLITS_OF_ONE_MEANING = {"val": "validation", "validation": "val"}
 
 
@@ -30,9 +30,9 @@ def read(
     name: str | None = None,
     cache: Path | str | None = None,
 ) -> Images:
-    """The pictures of a split: the middle square of each, size×size, RGB.
+    """The images of a split: the middle square of each, size×size, RGB.
 
-    `bad` files, which are no pictures, are skipped and counted, or an error. `classes` takes a few class folders only.
+    `bad` files, which are no images, are skipped and counted, or an error. `classes` takes a few class folders only.
     The result is kept under `cache` (the data root's by default) until a file is added, removed or changed. An id
     depends on the path below `path` alone, so it outlives all of that.
     """
@@ -45,7 +45,7 @@ def read(
     files, strangers = _list(folder, names)
     if strangers and bad == "error":
         raise ValueError(
-            f"{strangers[0]} is not a picture ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
+            f"{strangers[0]} is not an image ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
         )
     kept, tally, pixels = _cached(folder, files, size, Path(cache) if cache else roots.cache())
     if tally.failed and bad == "error":
@@ -54,13 +54,13 @@ def read(
     number = {c: i for i, c in enumerate(names)}
     labels = np.array([number[file.split("/", 1)[0]] for file in kept], dtype=np.int64)
     for c in np.flatnonzero(np.bincount(labels, minlength=len(names)) == 0):
-        raise ValueError(f"{folder / names[c]} holds no picture that can be decoded. Fill it or remove it.")
+        raise ValueError(f"{folder / names[c]} holds no image that can be decoded. Fill it or remove it.")
     ids = np.array([stable_id(f"{folder.name}/{file}") for file in kept], dtype=np.int64)
     notes = tally.notes("RGB")
     if skipped := len(strangers) + len(tally.failed):
         example = strangers[0] if strangers else folder / files[tally.failed[0][0]]
-        notes.append(f"{count(skipped, 'file')} skipped, no picture: {example}" + (", …" if skipped > 1 else ""))
-    return pictures(name or path.name, pixels, labels, ids, names, notes=notes)
+        notes.append(f"{count(skipped, 'file')} skipped, no image: {example}" + (", …" if skipped > 1 else ""))
+    return make_images(name or path.name, pixels, labels, ids, names, notes=notes)
 
 
 def _split_folder(path: Path, split: str) -> Path:
@@ -82,12 +82,12 @@ def _classes(folder: Path, wanted: Sequence[str] | None) -> list[str]:
             )
         return list(wanted)
     if not there:
-        raise ValueError(f"{folder} holds no class folders. Its pictures belong in {folder}/CLASS/.")
+        raise ValueError(f"{folder} holds no class folders. Its images belong in {folder}/CLASS/.")
     return there
 
 
 def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Paths of pictures relative to `folder`, and the files that are none by their names."""
+    """Paths of images relative to `folder`, and the files that are none by their names."""
     files: list[str] = []
     strangers: list[Path] = []
     for c in classes:
@@ -98,12 +98,12 @@ def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path]]:
             folders[:] = sorted(f for f in folders if os.path.realpath(os.path.join(place, f)) not in seen)
             for file in sorted(n for n in names if not n.startswith(".")):
                 whole = Path(place, file)
-                if whole.suffix.lower() in PICTURES and whole.is_file():  # not a link to nowhere
+                if whole.suffix.lower() in IMAGES and whole.is_file():  # not a link to nowhere
                     files.append(whole.relative_to(folder).as_posix())
                 else:
                     strangers.append(whole)
         if len(files) == before:
-            raise ValueError(f"{folder / c} holds no pictures. Fill it or remove it.")
+            raise ValueError(f"{folder / c} holds no images. Fill it or remove it.")
     return files, strangers
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from isotherm.data.images import Images
-from isotherm.data.sources.reading import Array, as_many, damaged, in_range, one_split, pictures
+from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images, one_split
 
 PREFIX = {"train": "train", "test": "t10k"}
 FILES = tuple(f"{p}-{kind}-ubyte" for p in PREFIX.values() for kind in ("images-idx3", "labels-idx1"))
@@ -30,7 +30,7 @@ def read(folder: Path, name: str, split: str = "train") -> Images:
     images, labels = (_file(folder, f"{PREFIX[split]}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1"))
     pixels = array(images, dimensions=3)[:, None]
     known = as_many(array(labels, dimensions=1), pixels, labels)
-    return pictures(name, pixels, in_range(known, 10, labels), FIRST_ID[split], CLASSES[name])
+    return make_images(name, pixels, in_range(known, 10, labels), FIRST_ID[split], CLASSES[name])
 
 
 def array(path: Path, dimensions: int) -> Array:

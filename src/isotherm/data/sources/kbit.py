@@ -1,4 +1,4 @@
-"""k-bit pictures, made and not read: constant binary channels, to see a distribution loss saturate."""
+"""k-bit images, made and not read: constant binary channels, to see a distribution loss saturate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ COUNTS = {"train": 4096, "test": 1024}
 
 
 def read(split: str = "train", bits: int = 8, size: int = 32, count: int | None = None) -> Images:
-    """`count` pictures of `size` × `size` with `bits` channels (Chen & Li 2021, appendix B)."""
+    """`count` images of `size` × `size` with `bits` channels (Chen & Li 2021, appendix B)."""
     one_split("k-bit", split, tuple(COUNTS))
     return k_bit_images(bits, COUNTS[split] if count is None else count, size, seed=int(split == "test"))

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from isotherm.data.images import Images
 from isotherm.data.sources.decode import Tally, fill, pool, size_of
-from isotherm.data.sources.reading import Array, damaged, in_range, pictures, stable_id
+from isotherm.data.sources.reading import Array, damaged, in_range, make_images, stable_id
 
 BATCH = 512
-"""Pictures in flight: enough for the threads, little beside the array they go to."""
+"""Images in flight: enough for the threads, little beside the array they go to."""
 
 
 def read(
@@ -30,7 +30,7 @@ def read(
 ) -> Images:
     """One split of a folder with SPLIT.parquet or SPLIT-*.parquet (in it or in its `data`), or one file, all of it.
 
-    The first label column (or the one named `label`) gives `labels`, the others `more_labels`. All pictures must have
+    The first label column (or the one named `label`) gives `labels`, the others `more_labels`. All images must have
     the size of the first, unless `size` says to what square they are brought. Ids are rows: they count from 0 in
     `train`, and from a number of their own in every other split.
     """
@@ -51,7 +51,7 @@ def read(
     if first_id is None:
         first_id = 0 if split == "train" else stable_id(split) >> 31 << 31  # 2³¹ rows lie between two splits
     notes = tally.notes("grey" if channels == 1 else "RGB")
-    return pictures(name or path.stem, pixels, labels, first_id, classes, columns, notes)
+    return make_images(name or path.stem, pixels, labels, first_id, classes, columns, notes)
 
 
 def files(path: Path, split: str) -> list[Path]:
@@ -75,7 +75,7 @@ def files(path: Path, split: str) -> list[Path]:
 
 def _open(path: Path) -> Any:
     try:
-        # Pages are read as they are needed: a whole column of pictures in memory would double what a set takes.
+        # Pages are read as they are needed: a whole column of images in memory would double what a set takes.
         return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, error) from error
@@ -123,7 +123,7 @@ def _pixels(
 ) -> tuple[Array, Tally]:
     n = sum(file.metadata.num_rows for file in opened)
     if n == 0:
-        raise ValueError(f"{paths[0]} holds no pictures.")
+        raise ValueError(f"{paths[0]} holds no images.")
     out, done, total = None, 0, Tally()
     with pool() as threads:
         for file, path in zip(opened, paths, strict=True):
@@ -134,7 +134,7 @@ def _pixels(
                 tally = fill(out, done, batch, size is not None, threads)
                 if tally.failed:
                     row, why = tally.failed[0]
-                    raise ValueError(f"{path}: the picture in row {row - start} {why}.")
+                    raise ValueError(f"{path}: the image in row {row - start} {why}.")
                 total.add(tally)
                 done += len(batch)
     if out is None or done != n:
@@ -150,10 +150,10 @@ def _batches(file: Any, path: Path, image: str) -> Iterator[list[bytes | None]]:
         raise damaged(path, error) from error
 
 
-def _shape(picture: bytes | None, size: int | None, path: Path) -> tuple[int, int]:
+def _shape(encoded: bytes | None, size: int | None, path: Path) -> tuple[int, int]:
     if size is not None:
         return size, size
     try:
-        return size_of(picture)
+        return size_of(encoded)
     except ValueError as error:
-        raise ValueError(f"{path}: the picture in row 0 {error}.") from error
+        raise ValueError(f"{path}: the image in row 0 {error}.") from error

@@ -26,11 +26,11 @@ def damaged(path: Path | str, why: object) -> ValueError:
 
 
 def count(n: int, what: str) -> str:
-    """1 picture, 2,000 pictures."""
+    """1 image, 2,000 images."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
-def pictures(
+def make_images(
     name: str,
     pixels: Array,
     labels: Array,
@@ -39,7 +39,7 @@ def pictures(
     more_labels: Mapping[str, Array] | None = None,
     notes: Sequence[str] = (),
 ) -> Images:
-    """Arrays as `Images`; `ids` may be the id of the first picture when the rest follow on."""
+    """Arrays as `Images`; `ids` may be the id of the first image when the rest follow on."""
     if isinstance(ids, int):
         ids = np.arange(ids, ids + len(pixels))
     return Images(
@@ -66,9 +66,9 @@ def in_range(labels: Array, classes: int, path: Path | str, unknown: bool = Fals
 
 
 def as_many(labels: Array, pixels: Array, path: Path | str) -> Array:
-    """The labels, if there is one a picture."""
+    """The labels, if there is one per image."""
     if len(labels) != len(pixels):
-        raise damaged(path, f"it has {len(labels)} labels for {len(pixels)} pictures")
+        raise damaged(path, f"it has {len(labels)} labels for {len(pixels)} images")
     return labels
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from isotherm.data.images import Images
-from isotherm.data.sources.reading import as_many, damaged, in_range, one_split, pictures
+from isotherm.data.sources.reading import as_many, damaged, in_range, make_images, one_split
 
 SHAPE = (3, 96, 96)
 FIRST_ID = {"train": 0, "test": 5_000, "unlabeled": 13_000}
@@ -25,7 +25,7 @@ def read(folder: Path, split: str = "train") -> Images:
             raise FileNotFoundError(f"{folder} holds no {path.name}")
     size, one = images.stat().st_size, int(np.prod(SHAPE))
     if size == 0 or size % one:
-        raise damaged(images, f"{size:,} bytes are not a whole number of pictures of {one:,} bytes")
+        raise damaged(images, f"{size:,} bytes are not a whole number of images of {one:,} bytes")
     # Mode "c" is private and writable in memory only: torch warns about arrays that cannot be written.
     pixels = np.memmap(images, np.uint8, mode="c").reshape(-1, *SHAPE).transpose(0, 1, 3, 2)
     if split == "unlabeled":
@@ -33,4 +33,4 @@ def read(folder: Path, split: str = "train") -> Images:
     else:
         labels = as_many(np.fromfile(names, np.uint8).astype(np.int64) - 1, pixels, names)
         in_range(labels, 10, names)
-    return pictures("stl10", pixels, labels, FIRST_ID[split], CLASSES)
+    return make_images("stl10", pixels, labels, FIRST_ID[split], CLASSES)

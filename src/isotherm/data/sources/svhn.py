@@ -8,7 +8,7 @@ import numpy as np
 from scipy.io import loadmat
 
 from isotherm.data.images import Images
-from isotherm.data.sources.reading import as_many, damaged, in_range, one_split, pictures
+from isotherm.data.sources.reading import as_many, damaged, in_range, make_images, one_split
 
 FIRST_ID = {"train": 0, "test": 73_257, "extra": 99_289}
 
@@ -29,4 +29,4 @@ def read(folder: Path, split: str = "train") -> Images:
     pixels = np.ascontiguousarray(x.transpose(3, 2, 0, 1))
     labels = as_many(y.reshape(-1).astype(np.int64), pixels, path)
     labels = in_range(np.where(labels == 10, 0, np.where(labels == 0, -1, labels)), 10, path)
-    return pictures("svhn", pixels, labels, FIRST_ID[split], [str(d) for d in range(10)])
+    return make_images("svhn", pixels, labels, FIRST_ID[split], [str(d) for d in range(10)])

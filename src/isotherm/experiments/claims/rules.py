@@ -366,7 +366,7 @@ def on_the_way(records: Records, measure: str, place: Place) -> dict[int, float]
     found = {}
     for r in records:
         if r.arm == place[0] and all(r.varied.get(k) == v for k, v in place[1].items()):
-            values = [line[measure] for line in r.looks() if measure in line]
+            values = [line[measure] for line in r.monitored() if measure in line]
             if values:
                 found[r.seed] = float(np.mean(values))
     return found

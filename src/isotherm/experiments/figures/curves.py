@@ -29,7 +29,7 @@ SHOWN = {
     "stsb_alignment": "alignment",
     "positive_similarity": "similarity of two views",
     "prior_distance": "distance from a Gaussian",
-    "step_seconds": "seconds a step",
+    "step_seconds": "seconds per step",
 }
 NEGATED = {"uniformity", "stsb_uniformity"}
 """The papers plot its negative."""
@@ -125,7 +125,7 @@ def over_training(records: Records, arms: Sequence[str], measure: str, title: st
         by: dict[float, list[float]] = {}
         for r in records:
             if r.arm == arm:
-                for line in r.looks():
+                for line in r.monitored():
                     if measure in line:
                         by.setdefault(round(line["epoch"] / r.config["epochs"], 3), []).append(line[measure])
         if by:

@@ -1,4 +1,4 @@
-"""Figures that look into a run itself: its pictures, its embeddings, its weights."""
+"""Figures that look into a run itself: its images, its embeddings, its weights."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ def weights(records: Records, arm: str, varied: Mapping[str, Any], t_pos: float,
     record = records.one(arm, varied)
     if record is None or not (record.folder / runs.CHECKPOINT).exists():
         return []
-    pictures, z = _seen(record)
+    views, z = _seen(record)
     query = z[0][0]
     positives = torch.stack([v[0] for v in z[1:]])
     pull = torch.softmax(t_pos * (query - positives).square().sum(1), 0)
     push = torch.softmax(-t_neg * (query - z[0][1:]).square().sum(1), 0)
     order = push.argsort(descending=True)
     chosen = [*order[:FEW].tolist(), *order[-FEW:].tolist()]
-    shown = [("query", pictures[0][0])]
-    shown += [(f"positive\n{w:.3f}", v[0]) for w, v in zip(pull.tolist(), pictures[1:], strict=True)]
-    shown += [(f"negative\n{push[i] * len(push):.2f} × even", pictures[0][1 + i]) for i in chosen]
+    shown = [("query", views[0][0])]
+    shown += [(f"positive\n{w:.3f}", v[0]) for w, v in zip(pull.tolist(), views[1:], strict=True)]
+    shown += [(f"negative\n{push[i] * len(push):.2f} × even", views[0][1 + i]) for i in chosen]
     about = "A query, its positives with their weights, and the negatives with the largest and the smallest weights."
     return [Picture(f"Weights of {arm}", _strip(shown), about)]
 
@@ -98,7 +98,7 @@ def _neighbourhood(record: Record, arm: str) -> Drawing:
     rows = torch.cat([z[0][:1], torch.stack([v[0] for v in z[1:]]), z[0][1:]]).numpy()
     flat = TSNE(perplexity=min(15, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(rows)
     flat -= flat[0]
-    groups = {"query": slice(0, 1), "its other views": slice(1, 5), "other pictures": slice(5, None)}
+    groups = {"query": slice(0, 1), "its other views": slice(1, 5), "other images": slice(5, None)}
     epochs = record.config["epochs"]
     return Scatter(
         f"{arm}, {epochs} epoch{'s' if epochs > 1 else ''}",
@@ -108,7 +108,7 @@ def _neighbourhood(record: Record, arm: str) -> Drawing:
 
 
 def _seen(record: Record, views: int | None = None) -> tuple[list[Tensor], list[Tensor]]:
-    """Views of some test pictures as they are shown, and their unit embeddings."""
+    """Views of some test images as they are shown, and their unit embeddings."""
     run = runs.open_run(record.folder)
     images = some(run.images if run.test is None else run.test, SHOWN, 0)
     recipe = run.recipe
@@ -122,13 +122,13 @@ def _seen(record: Record, views: int | None = None) -> tuple[list[Tensor], list[
 
 
 def _strip(shown: Sequence[tuple[str, Tensor]]) -> bytes:
-    """Small pictures in rows of seven, each with its words below, as PNG."""
+    """Small images in rows of seven, each with its words below, as PNG."""
     across = 7
     rows = -(-len(shown) // across)
     figure = Figure(figsize=(1.1 * across, 1.65 * rows), layout="constrained")
-    for i, (words, picture) in enumerate(shown):
+    for i, (words, image) in enumerate(shown):
         axes = figure.add_subplot(rows, across, i + 1)
-        axes.imshow(picture.permute(1, 2, 0)[..., :3].squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1)
+        axes.imshow(image.permute(1, 2, 0)[..., :3].squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1)
         axes.set_title(words, y=-0.12, va="top", fontsize=8)
         axes.set_axis_off()
     made = io.BytesIO()

@@ -1,1 +1,1 @@
-"""What a run learns from, one file a modality."""
+"""What a run learns from, one file per modality."""

@@ -1,4 +1,4 @@
-"""A run's pictures: the part it learns from, the part it is judged on, their views."""
+"""A run's images: the part it learns from, the part it is judged on, their views."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENCODER = "encoder.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class ImageModality:
     """What a run learns from and is judged on, and how it is shown."""
 
     config: Config
@@ -42,8 +42,8 @@ class Pictures:
     hard_negatives: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, config: Config) -> Pictures:
-        images = pictures(config, config.split)
+    def of(cls, config: Config) -> ImageModality:
+        images = images_of(config, config.split)
         return cls(config, images, views(config, images))
 
     @property
@@ -74,7 +74,7 @@ class Pictures:
         if self.config.test == self.config.split:
             return None
         try:
-            return pictures(self.config, self.config.test)
+            return images_of(self.config, self.config.test)
         except (ValueError, FileNotFoundError) as error:
             if self.config.test != "test" or not re.search(r"no split|no test|no folder", str(error)):
                 raise
@@ -96,12 +96,12 @@ class Pictures:
             world=world.size(),
         )
 
-    def look(self, network: Network, at_most: int | None = None) -> dict[str, float]:
-        """Measures of a network (`watch.look`)."""
-        return monitor.look(network, self.images, self.test, self.recipe, at_most, self.config.seed)
+    def monitor(self, network: Network, at_most: int | None = None) -> dict[str, float]:
+        """Measures of a network (`monitor.monitor`)."""
+        return monitor.monitor(network, self.images, self.test, self.recipe, at_most, self.config.seed)
 
     def fingerprint(self) -> str:
-        """What tells one set of pictures from another: ids, labels, and up to 4 MB of their pixels."""
+        """What tells one set of images from another: ids, labels, and up to 4 MB of their pixels."""
         images = self.images
         digest = hashlib.sha256(repr((tuple(images.pixels.shape), images.bits)).encode())
         digest.update(images.ids.numpy().tobytes())
@@ -118,7 +118,7 @@ class Pictures:
             "channels": self.images.shape[0] + self.images.bits,
             "size": self.size,
             "width": trained.width,
-            "normalise": {"mean": list(self.recipe.mean), "std": list(self.recipe.std)},
+            "normalize": {"mean": list(self.recipe.mean), "std": list(self.recipe.std)},
             "data": self.config.data,
             "method": self.config.method,
             "loss": self.config.loss,
@@ -128,7 +128,7 @@ class Pictures:
         export_encoder(out / ENCODER, trained, card)
 
 
-def pictures(config: Config, split: str) -> Images:
+def images_of(config: Config, split: str) -> Images:
     """One part of the data, with what the configuration does to it.
 
     Only the part learnt from is made smaller, and only it is limited to so many unique digits: others show all there
@@ -159,10 +159,10 @@ def views(config: Config, images: Images) -> Recipe:
     fitting = "digits" if channels != 3 else "simclr-cifar" if height <= 64 else "simclr"
     name = config.recipe or fitting
     count = config.views or named(config.method["name"]).views
-    made = recipe(name, count, config.size, config.normalise)
+    made = recipe(name, count, config.size, config.normalize)
     if made.mean and len(made.mean) != channels:
         raise ValueError(
-            f"normalise: {config.normalise} is for {len(made.mean)} channels; {images.name} has {channels}."
+            f"normalize: {config.normalize} is for {len(made.mean)} channels; {images.name} has {channels}."
         )
     return made
 

@@ -31,27 +31,27 @@ from isotherm.views.sentences import RECIPES, TextRecipe
 
 MODEL = "model"
 """The folder in a run's that `transformers` and `sentence-transformers` load."""
-TOKENISER = "tokenizer.json"
-"""The tokeniser that a run made for itself."""
+TOKENIZER = "tokenizer.json"
+"""The tokenizer that a run made for itself."""
 TAUGHT = 200_000
-"""Rows of which a tokeniser is made, at most."""
+"""Rows of which a tokenizer is made, at most."""
 SHOWN = 2000
 """Sentences whose embedding is looked at."""
 OPTIONS = ("columns", "duplicates", "longest", "bucket")
 """What `data_options` may hold."""
-FOR_PICTURES = ("split", "test", "imbalance", "ratio", "randbit", "digits", "size", "normalise")
+FOR_IMAGES = ("split", "test", "imbalance", "ratio", "randbit", "digits", "size", "normalize")
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class SentenceModality:
     """What a run learns from, and how it is shown."""
 
     config: Config
     sentences: Sentences
     recipe: TextRecipe
-    tokeniser: Any = None
+    tokenizer: Any = None
     """The run's own, if its encoder has none."""
-    watched: tuple[Path | None, str] = (None, "")
+    stsb: tuple[Path | None, str] = (None, "")
     """Where SentEval's data is, if STS-B's dev part is there; why not, if the folder is."""
 
     criterion: ClassVar[str] = "stsb_dev"
@@ -59,20 +59,20 @@ class Corpus:
     classes: ClassVar[int] = 0
 
     @classmethod
-    def of(cls, config: Config, folder: Path | None = None) -> Corpus:
-        """The sentences of a configuration; a tokeniser made of them is kept in `folder`, and found there again."""
+    def of(cls, config: Config, folder: Path | None = None) -> SentenceModality:
+        """The sentences of a configuration; a tokenizer made of them is kept in `folder`, and found there again."""
         defaults = Config()
-        for name in FOR_PICTURES:
+        for name in FOR_IMAGES:
             if getattr(config, name) != getattr(defaults, name):
-                raise ValueError(f"{name} is for pictures; {config.data} holds sentences.")
+                raise ValueError(f"{name} is for images; {config.data} holds sentences.")
         if config.recipe is not None and config.recipe not in RECIPES:
             raise ValueError(f"no recipe '{config.recipe}' for sentences{did_you_mean(config.recipe, RECIPES)}")
         sentences = read(config)
         scratch = config.encoder["name"] == text.SMALL
         # pairs are views already; an encoder that knows no words learns nothing good from dropout alone
         fitting = "crop" if scratch and len(sentences.columns) == 1 else "dropout"
-        made = cls(config, sentences, RECIPES[config.recipe or fitting], watched=_watched())
-        return replace(made, tokeniser=_tokeniser(made, folder)) if scratch else made
+        made = cls(config, sentences, RECIPES[config.recipe or fitting], stsb=_stsb())
+        return replace(made, tokenizer=_tokenizer(made, folder)) if scratch else made
 
     @property
     def ids(self) -> torch.Tensor:
@@ -81,7 +81,7 @@ class Corpus:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the results should know of the data."""
-        return self.sentences.notes + tuple(why for why in self.watched[1:] if why)
+        return self.sentences.notes + tuple(why for why in self.stsb[1:] if why)
 
     @property
     def hard_negatives(self) -> bool:
@@ -95,7 +95,7 @@ class Corpus:
 
     def encoder(self) -> text.TextEncoder:
         """The network; new weights or the pretrained ones."""
-        return encoder_of(self.config, self.tokeniser)
+        return encoder_of(self.config, self.tokenizer)
 
     def loader(self, network: Network, device: torch.device, prefetch: int) -> TextLoader:
         encoder: Any = network.encoder
@@ -119,7 +119,7 @@ class Corpus:
             vary=None if self.recipe.draw is None else vary,
         )
 
-    def look(self, network: Network, at_most: int | None = None) -> dict[str, float]:
+    def monitor(self, network: Network, at_most: int | None = None) -> dict[str, float]:
         """Measures of the encoder's features, without the head: how they lie, and what STS-B's dev part says of them.
 
         `stsb_dev` is Spearman's correlation; without STS-B's dev part there is none.
@@ -131,7 +131,7 @@ class Corpus:
         if len(z) < 2 or not healthy(z):
             return {}
         found = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
-        place, _ = self.watched
+        place, _ = self.stsb
         if place is None:
             return found
         score = dev_score(encode, place)
@@ -171,7 +171,7 @@ class Corpus:
         files.write_json(weights.with_suffix(".json"), card)
 
 
-def _watched() -> tuple[Path | None, str]:
+def _stsb() -> tuple[Path | None, str]:
     try:
         place = senteval.folder()
     except ValueError:
@@ -179,16 +179,16 @@ def _watched() -> tuple[Path | None, str]:
     try:
         there, missing = senteval.rated(place, "STS-B", "dev")
     except ValueError as error:
-        return None, f"STS-B is not watched: {error}"
-    return (place, "") if there else (None, f"STS-B is not watched: no {', '.join(missing)} in {place}.")
+        return None, f"STS-B is not monitored: {error}"
+    return (place, "") if there else (None, f"STS-B is not monitored: no {', '.join(missing)} in {place}.")
 
 
-def _tokeniser(made: Corpus, folder: Path | None) -> Any:
+def _tokenizer(made: SentenceModality, folder: Path | None) -> Any:
     """The one that is kept in the run's folder, or one that is made of the sentences and kept there."""
-    kept = None if folder is None else folder / TOKENISER
+    kept = None if folder is None else folder / TOKENIZER
     if kept is not None and kept.exists():
-        return text.read_tokeniser(kept)
-    found = text.train_tokeniser(some_of(made.sentences), made.config.encoder["vocabulary"])
+        return text.read_tokenizer(kept)
+    found = text.train_tokenizer(some_of(made.sentences), made.config.encoder["vocabulary"])
     if kept is not None and world.rank() == 0:
         files.write_text(kept, found.backend_tokenizer.to_str())
     return found
@@ -213,7 +213,7 @@ def read(config: Config) -> Sentences:
 
 
 def drawn(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
-    """The places of so many sentences, a seeded choice, in order."""
+    """The indices of so many sentences, a seeded choice, in order."""
     if count >= len(sentences):
         return torch.arange(len(sentences))
     keys = uniforms(sentences.ids, 1, seed=seed, epoch=0, view=-2)[:, 0]
@@ -221,12 +221,12 @@ def drawn(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
 
 
 def some_of(sentences: Sentences) -> Iterator[str]:
-    """The words a tokeniser is made of."""
-    for places in drawn(sentences, TAUGHT, 0).split(1000):
-        yield from itertools.chain.from_iterable(sentences.texts(places))
+    """The words a tokenizer is made of."""
+    for indices in drawn(sentences, TAUGHT, 0).split(1000):
+        yield from itertools.chain.from_iterable(sentences.texts(indices))
 
 
-def encoder_of(config: Config, tokeniser: Any = None) -> text.TextEncoder:
+def encoder_of(config: Config, tokenizer: Any = None) -> text.TextEncoder:
     """The text encoder that a configuration names."""
     name, settings = config.encoder["name"], settings_of(config.encoder)
     if not text.is_text_encoder(name):
@@ -235,5 +235,5 @@ def encoder_of(config: Config, tokeniser: Any = None) -> text.TextEncoder:
             f"there is: {text.SMALL}, {text.INSTALLED}, {text.HUB}NAME, {text.HUB}PATH."
         )
     if name == text.SMALL:
-        return text.small(tokeniser, **{k: v for k, v in settings.items() if k != "vocabulary"})
+        return text.small(tokenizer, **{k: v for k, v in settings.items() if k != "vocabulary"})
     return text.pretrained(name, **settings)
