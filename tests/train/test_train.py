@@ -27,7 +27,7 @@ from isotherm.train.build import build, material
 from isotherm.train.config import Config, Runtime, configure, differences, parse
 from isotherm.train.loop import Diverged, monitor_due, train
 from isotherm.train.modality.images import images_of
-from isotherm.train.monitor import look
+from isotherm.train.monitor import monitor
 from isotherm.train.optimizers import LARS, optimizer
 from isotherm.train.presets import PRESETS
 from isotherm.train.schedule import rate, scaled_rate
@@ -109,9 +109,9 @@ def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_pat
     hundred = fraction(built.material.images, 100)
     built.method.eval()
     recipe = built.material.recipe
-    before = look(built.method.network, hundred, test, recipe)["knn"]
+    before = monitor(built.method.network, hundred, test, recipe)["knn"]
     train(config, Runtime(out=tmp_path / "a", quiet=True))
-    after = look(runs.open_run(tmp_path / "a").network, hundred, test, recipe)["knn"]
+    after = monitor(runs.open_run(tmp_path / "a").network, hundred, test, recipe)["knn"]
     assert after > before
 
 
