@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from isotherm.checks import did_you_mean
 from isotherm.data import sets
 from isotherm.data.sentences import is_text
-from isotherm.experiments.measuring import GROUPS, USUAL, described
+from isotherm.measures.catalogue import USUAL, in_groups
 from isotherm.train.config import Config, configure, merge, nested
 
 if TYPE_CHECKING:
@@ -220,10 +220,10 @@ def made(name: str, module: Any) -> Study:
         getattr(module, "measure", USUAL),
         getattr(module, "compare", ()),
     )
-    for group in study.measure:
-        if group not in GROUPS:
-            raise ValueError(f"study {name} wants to measure '{group}'{did_you_mean(group, GROUPS)}")
-    taken = described(study.measure)
+    try:
+        taken = [m.name for m in in_groups(study.measure)]
+    except ValueError as error:
+        raise ValueError(f"study {name}: {error}") from error
     needs = [(c.claim, c.measures) for c in study.claims] + [(f.name, f.measures) for f in study.figures]
     needs += [(f"compared with {c.against}", (c.measure,)) for c in study.compare]
     for title, measures in needs:
