@@ -8,6 +8,7 @@ of one process holding the whole batch, also when the local batches differ in si
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -101,6 +102,11 @@ def wait() -> None:
     """Until everyone is here."""
     if size() > 1:
         dist.barrier()
+
+
+def join(rank: int, size: int, meeting: Path) -> None:
+    """This process becomes one of several on this machine, which meet in a file."""
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
 
 
 def leave() -> None:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from isotherm import __version__
 from isotherm.checks import did_you_mean
-from isotherm.cli import bench, data, evaluate, losses, study, terminal, train
+from isotherm.cli import bench, check, data, evaluate, losses, study, terminal, train
 
 
 class _Parser(argparse.ArgumentParser):
@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("name", nargs="?", metavar="NAME", help="show this loss in full, with its equation")
     listing.set_defaults(run=losses.run)
 
+    check.add(commands)
     data.add(commands)
     commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
     evaluate.add(commands)

@@ -83,6 +83,13 @@ def bar(console: Console) -> Iterator[Note]:
         yield note
 
 
+def escape(text: str) -> str:
+    """Text as it is, whatever brackets it has."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
 def table(*columns: str) -> Table:
     from rich import box
     from rich.table import Table

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 import isotherm.losses
+from isotherm.checks import did_you_mean
 from isotherm.losses.loss import Loss
 
 
@@ -39,6 +40,14 @@ def losses() -> list[Entry]:
     public = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
     found = {cls for cls in public if inspect.isclass(cls) and issubclass(cls, Loss) and cls is not Loss}
     return sorted((_entry(cls) for cls in found), key=lambda e: e.name.lower())
+
+
+def loss(name: str) -> type[Loss]:
+    """A loss by its name."""
+    known = {e.name: e.loss for e in losses()}
+    if name not in known:
+        raise ValueError(f"no loss '{name}'{did_you_mean(name, known)}")
+    return known[name]
 
 
 def _entry(cls: type[Loss]) -> Entry:
