@@ -90,3 +90,12 @@ def test_readme_example_runs_as_printed():
     code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_package_shows_what_there_is_and_imports_nothing_before_it_is_asked():
+    code = (
+        "import sys, isotherm; print('torch' in sys.modules, *dir(isotherm));"
+        "import torch; print(float(isotherm.nn.NTXentLoss()(torch.eye(4), torch.eye(4))) > 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False __version__ engine losses measures nn pairing temperature\nTrue\n"
