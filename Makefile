@@ -7,13 +7,24 @@ DEV := $(VENV)/.dev
 PEERS := .venv-peers
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check lint bench clean
+.PHONY: demo quick test coverage check lint bench clean
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --out demo/temperature
 
+quick: $(DEV)  ## the fast tests, for every edit: about two minutes
+	$(RUN)/python -m pytest -n 2 -m "not slow"
+
 test: $(DEV)  ## every test, on all cores
 	$(RUN)/python -m pytest -n 2
+
+coverage: $(DEV)  ## which lines the tests reach, by folder
+	$(RUN)/python -m pytest -n 2 --cov --cov-report=
+	@for room in engine losses pairing temperature measures probes; do \
+	  printf '%-12s ' $$room; \
+	  $(RUN)/coverage report --include="src/isotherm/$$room/*,src/isotherm/$$room.py" --format=total; \
+	done
+	$(RUN)/coverage report --skip-covered --sort=cover | tail -n 25
 
 check: lint test  ## what CI runs
 
