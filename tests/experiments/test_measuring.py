@@ -15,7 +15,7 @@ from isotherm.probes.extract import features_of
 from isotherm.probes.linear import linear
 from isotherm.report import Page, figures
 from isotherm.report.charts import Picture
-from isotherm.train.config import configure
+from isotherm.train.commandline import configure
 from isotherm.train.modality.images import images_of
 
 IMAGES = tuple(group for group in measuring.GROUPS if group not in measuring.OF_SENTENCES)

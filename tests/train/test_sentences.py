@@ -20,7 +20,8 @@ from isotherm.experiments import measuring  # noqa: E402
 from isotherm.methods import Network, SimCSE  # noqa: E402
 from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
-from isotherm.train.config import Runtime, configure, help_text  # noqa: E402
+from isotherm.train.commandline import configure, help_text  # noqa: E402
+from isotherm.train.config import Runtime  # noqa: E402
 from isotherm.train.loop import Run, Stopped, fabric_for, train  # noqa: E402
 from isotherm.train.presets import PRESETS  # noqa: E402
 from isotherm.types import Batch  # noqa: E402

@@ -24,7 +24,9 @@ from isotherm.methods import METHODS
 from isotherm.temperature import Learnable
 from isotherm.train import runs
 from isotherm.train.build import build, material
-from isotherm.train.config import Config, Runtime, configure, differences, parse
+from isotherm.train.commandline import configure, parse
+from isotherm.train.config import Config, Runtime
+from isotherm.train.layers import differences
 from isotherm.train.loop import Diverged, monitor_due, train
 from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import monitor

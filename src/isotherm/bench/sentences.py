@@ -21,7 +21,8 @@ from isotherm.bench.measure import Target, best_times
 from isotherm.data.sentences import load_sentences
 from isotherm.encoders import text
 from isotherm.train import runs
-from isotherm.train.config import Runtime, configure
+from isotherm.train.commandline import configure
+from isotherm.train.config import Runtime
 from isotherm.train.loop import Run, fabric_for, keep_freed_memory
 
 ENCODED = 1024

@@ -1,4 +1,4 @@
-"""`isotherm train`. Its settings depend on what it trains: `isotherm.train.config` reads them."""
+"""`isotherm train`. Its settings depend on what it trains: `isotherm.train.commandline` reads them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ examples:
 
 
 def run(argv: Sequence[str]) -> int:
-    from isotherm.train import config as settings
+    from isotherm.train import commandline
 
     with terminal.mistakes():
         if "--help" in argv or "-h" in argv:
-            print(TRAIN + settings.help_text(argv) + "\n\n" + settings.listing())
+            print(TRAIN + commandline.help_text(argv) + "\n\n" + commandline.listing())
             return 0
-        config, place, only_print = settings.parse(argv)
+        config, place, only_print = commandline.parse(argv)
         if only_print:
             from isotherm.train.runs import as_yaml
 

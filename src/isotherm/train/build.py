@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from isotherm import temperature
+from isotherm.checks import did_you_mean
 from isotherm.data.sentences import is_text
 from isotherm.encoders import head
 from isotherm.encoders.contract import Encoder
 from isotherm.encoders.text import TextEncoder, is_text_encoder
+from isotherm.losses import catalogue
+from isotherm.losses.loss import Loss
 from isotherm.methods import Method, Network, SimCSE, method
 from isotherm.methods.build import named
-from isotherm.train.config import Config, build_loss, settings_of
+from isotherm.train.config import Choice, Config, settings_of
 from isotherm.train.modality.images import ImageModality
 from isotherm.train.modality.sentences import SentenceModality
 
@@ -43,7 +47,7 @@ def build(config: Config, folder: Path | None = None) -> Built:
     loss, tau = build_loss(config.loss)
     width = network.head.width
     assert isinstance(width, int)
-    found = method(
+    built = method(
         config.method["name"],
         network,
         loss,
@@ -55,10 +59,10 @@ def build(config: Config, folder: Path | None = None) -> Built:
         hard_negatives=given.hard_negatives,
         **settings_of(config.method),
     )
-    if given.hard_negatives and not isinstance(found, SimCSE):
+    if given.hard_negatives and not isinstance(built, SimCSE):
         raise ValueError(f"hard negatives need --method simcse; {config.method['name']} would take them for positives.")
-    found.check_views(given.views - given.hard_negatives)
-    return Built(given, found, tau)
+    built.check_views(given.views - given.hard_negatives)
+    return Built(given, built, tau)
 
 
 def material(config: Config, folder: Path | None = None) -> ImageModality | SentenceModality:
@@ -81,6 +85,41 @@ def networks(config: Config, backbone: Encoder | TextEncoder) -> tuple[Network, 
         settings = {**settings_of(config.predictor), "width": projector.width}  # it is compared with an embedding
         predictor = head(config.predictor["name"], projector.width, **settings)
     return Network(backbone, projector), predictor
+
+
+def build_loss(choice: Choice) -> tuple[Loss | None, temperature.CosineSchedule | None]:
+    """The loss that is named, and the schedule of its temperature if it has one."""
+    if not choice:
+        return None, None
+    settings = {k: v for k, v in choice.items() if k != "name"}
+    over_epochs = None
+    tau = settings.get("temperature")
+    if isinstance(tau, Mapping):
+        profile = _temperature(tau)
+        if isinstance(profile, temperature.CosineSchedule):
+            over_epochs, profile = profile, profile.at(0)
+        settings["temperature"] = profile
+    return loss_class(choice["name"])(**settings), over_epochs
+
+
+def _temperature(choice: Mapping[str, Any]) -> Any:
+    """``{name: Cosine, tau_min: 0.07, tau_max: 0.2}`` of isotherm.temperature."""
+    known = ("Constant", "Cosine", "Linear", "Exponential", "Monotone", "Shifted", "Learnable", "CosineSchedule")
+    name = choice.get("name")
+    if name not in known:
+        raise ValueError(f"no temperature '{name}'; there is: {', '.join(known)}.")
+    kind = getattr(temperature, str(name))
+    try:
+        return kind(**{k: v for k, v in choice.items() if k != "name"})
+    except TypeError as error:
+        raise ValueError(f"temperature {name}: {str(error).partition('__init__() ')[2] or error}.") from error
+
+
+def loss_class(name: str) -> type[Loss]:
+    known = {e.name: e.loss for e in catalogue.losses()}
+    if name not in known:
+        raise ValueError(f"no loss '{name}'{did_you_mean(name, known)}")
+    return known[name]
 
 
 def temperature_of(loss: nn.Module | None) -> float | None:

@@ -29,7 +29,8 @@ from isotherm.encoders.sync_batchnorm import sync_batchnorm
 from isotherm.methods import Method, MomentumCopy
 from isotherm.train import runs
 from isotherm.train.build import Built, build, temperature_of
-from isotherm.train.config import Config, Runtime, differences, nested
+from isotherm.train.config import Config, Runtime
+from isotherm.train.layers import differences, nested
 from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
 from isotherm.train.schedule import rate, scaled_rate

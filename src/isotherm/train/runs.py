@@ -24,7 +24,9 @@ from isotherm.encoders import Encoder
 from isotherm.encoders.text import HUB, TextEncoder, pretrained, read_tokenizer
 from isotherm.methods import Network
 from isotherm.train.build import networks
-from isotherm.train.config import Config, configure, differences, read_yaml
+from isotherm.train.commandline import configure
+from isotherm.train.config import Config
+from isotherm.train.layers import differences, read_yaml
 from isotherm.train.modality import sentences
 from isotherm.train.modality.images import ENCODER, ImageModality, encoder_of
 from isotherm.train.state import load_checkpoint

@@ -1,0 +1,115 @@
+"""Which settings there are: those of every run, and those of the encoder, head, method and loss that are named.
+
+The settings of what is named are its constructor's arguments, found by looking.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+from torch import Tensor
+
+from isotherm.checks import did_you_mean
+from isotherm.encoders import HEADS, NETWORKS, text
+from isotherm.methods.build import named
+from isotherm.train.build import loss_class
+from isotherm.train.config import Config, Runtime
+from isotherm.train.layers import PARTS
+
+Spec = tuple[Any, Any, str]
+"""Type, default, help."""
+
+
+def specifications(settings: Mapping[str, Any]) -> dict[str, Spec]:
+    """Every setting there is for these choices, by its dotted name."""
+    specs: dict[str, Spec] = {}
+    hints = typing.get_type_hints(Config)
+    for f in dataclasses.fields(Config):
+        if f.name in PARTS:
+            if settings[f.name]:
+                specs[f"{f.name}.name"] = (str, settings[f.name]["name"], f.metadata["about"])
+                specs |= {f"{f.name}.{k}": v for k, v in _settings_of(f.name, settings[f.name]["name"]).items()}
+            continue
+        specs[f.name] = (hints[f.name], _default_of(f), f.metadata["about"])
+    hints = typing.get_type_hints(Runtime)
+    for f in dataclasses.fields(Runtime):
+        specs[f.name] = (str | None if f.name == "out" else hints[f.name], _default_of(f), f.metadata["about"])
+    return specs
+
+
+def _default_of(f: dataclasses.Field[Any]) -> Any:
+    return f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+
+
+def _settings_of(part: str, name: str) -> dict[str, Spec]:
+    """The settings of what is named: its constructor's arguments."""
+    if part == "loss":
+        return _arguments(loss_class(name), ("reduction", "generator"), {})
+    if part == "method":
+        return {k: _spec(p) for k, p in named(name).settings.items()}
+    if part == "encoder":
+        if name == text.SMALL:
+            return {"vocabulary": (int, text.VOCABULARY, ""), **_arguments(text.small, ("tokenizer",), {})}
+        if text.is_text_encoder(name):
+            return _arguments(text.pretrained, ("name",), {})
+        if ":" in name:
+            return {"settings": (dict[str, Any], {}, "settings of the library's constructor")}
+        if name not in NETWORKS:
+            there = [*NETWORKS, text.SMALL, text.INSTALLED, "hf:NAME", "timm:NAME", "torchvision:NAME"]
+            raise ValueError(f"no encoder '{name}'{did_you_mean(name, there)}")
+        network, fixed = NETWORKS[name]
+        found = _arguments(network, ("channels", "size", *fixed), {})
+        by_size = {k: (found[k][0] | None, None, "") for k in ("small", "patch") if k in found}
+        return found | by_size  # these follow the size of the images unless given
+    if name not in HEADS:
+        raise ValueError(f"no {part} '{name}'{did_you_mean(name, HEADS)}")
+    return _arguments(HEADS[name].kind, ("features",), HEADS[name].settings)
+
+
+def _arguments(of: Callable[..., Any], without: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Spec]:
+    made = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
+    parameters = inspect.signature(made, eval_str=True).parameters
+    chosen = {k: p for k, p in parameters.items() if k not in ("self", *without)}
+    return {k: _spec(p.replace(default=defaults.get(k, p.default))) for k, p in chosen.items()}
+
+
+def _spec(parameter: inspect.Parameter) -> Spec:
+    return _readable(parameter.annotation), parameter.default, ""
+
+
+def _readable(hint: Any) -> Any:
+    """A type that can be written down: a temperature is a number or {name: …}."""
+    if get_origin(hint) in (Union, types.UnionType):
+        members = get_args(hint)
+        if any(get_origin(m) is collections.abc.Callable or m is Tensor for m in members):
+            return float | dict[str, Any]
+    if get_origin(hint) is collections.abc.Sequence:
+        return list[get_args(hint)[0]]  # type: ignore[misc]
+    return hint
+
+
+WORDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+def wanted(kind: Any) -> str:
+    """A type in words."""
+    if kind in WORDS:
+        return WORDS[kind]
+    if kind is type(None):
+        return "null"
+    origin = get_origin(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(str(v) for v in get_args(kind))
+    if origin in (Union, types.UnionType):
+        return " or ".join(wanted(k) for k in get_args(kind))
+    if origin is list:
+        return "a list such as [1, 2]"
+    if origin is dict:
+        return "{name: …}"
+    return str(kind)
