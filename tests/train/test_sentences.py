@@ -22,7 +22,8 @@ from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
 from isotherm.train.commandline import configure, help_text  # noqa: E402
 from isotherm.train.config import Runtime  # noqa: E402
-from isotherm.train.loop import Run, Stopped, fabric_for, train  # noqa: E402
+from isotherm.train.devices import fabric_for  # noqa: E402
+from isotherm.train.loop import Run, Stopped, train  # noqa: E402
 from isotherm.train.presets import PRESETS  # noqa: E402
 from isotherm.types import Batch  # noqa: E402
 from isotherm.views.sentences import RECIPES  # noqa: E402

@@ -32,7 +32,7 @@ from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import monitor
 from isotherm.train.optimizers import LARS, optimizer
 from isotherm.train.presets import PRESETS
-from isotherm.train.schedule import rate, scaled_rate
+from isotherm.train.schedule import Schedule, scaled_rate
 from isotherm.train.state import load_checkpoint
 
 SMALL = {"images": 512, "batch": 128, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
@@ -274,12 +274,12 @@ def test_help_names_every_setting_preset_and_method(capsys):
 
 
 def test_schedules_are_the_papers():
-    step = [rate(e * 10, 2000, 10, 0.03, "step", [160, 190]) for e in (0, 159, 160, 189, 190, 199)]
+    step = [Schedule(0.03, 2000, 10, "step", [160, 190]).rate(e * 10) for e in (0, 159, 160, 189, 190, 199)]
     np.testing.assert_allclose(step, [0.03, 0.03, 0.003, 0.003, 0.0003, 0.0003])
-    cosine = [rate(s, 100, 10, 1.0, "cosine", warmup=1) for s in (0, 9, 10, 55, 99)]
+    cosine = [Schedule(1.0, 100, 10, "cosine", warmup=1).rate(s) for s in (0, 9, 10, 55, 99)]
     np.testing.assert_allclose(cosine[:4], [0.1, 1.0, 1.0, 0.5], atol=1e-12)
     assert cosine[4] < 0.001
-    assert rate(70, 100, 10, 0.2, "constant") == 0.2
+    assert Schedule(0.2, 100, 10, "constant").rate(70) == 0.2
     assert scaled_rate(0.12, 768, "linear") == pytest.approx(0.36)
     assert scaled_rate(0.075, 256, "sqrt") == pytest.approx(1.2)
 

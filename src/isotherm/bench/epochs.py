@@ -28,7 +28,8 @@ from isotherm.methods import Network
 from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
-from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.loop import Run
 from isotherm.train.state import save_checkpoint
 
 IMAGES = 5000

@@ -23,7 +23,8 @@ from isotherm.encoders import text
 from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
-from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.loop import Run
 
 ENCODED = 1024
 STEPS = 6
