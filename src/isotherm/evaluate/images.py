@@ -17,8 +17,9 @@ from isotherm.inspect.health import Health, examine
 from isotherm.inspect.page import page_of
 from isotherm.inspect.reading import Embedding
 from isotherm.probes import PROTOCOLS, Score, Spread, features_of
+from isotherm.train.modality.images import OpenedImages
 from isotherm.train.monitor import labelled, some, two_views
-from isotherm.train.runs import Opened, open_run
+from isotherm.train.runs import open_run
 
 AUGMENTED = tuple(f"{name}-augmented" for name in PROTOCOLS)
 PROBES = ("knn", "linear", *PROTOCOLS, *AUGMENTED, "finetune", "fewshot", "fewshot-finetune")
@@ -87,7 +88,7 @@ def assess(
 
 
 def _probe(
-    name: str, run: Opened, test: Any, fixed: tuple[Tensor, Tensor] | None, seed: int
+    name: str, run: OpenedImages, test: Any, fixed: tuple[Tensor, Tensor] | None, seed: int
 ) -> dict[str, Score | Spread]:
     train, encoder = run.images, run.network.encoder
     if name == "finetune":
@@ -109,7 +110,7 @@ def _probe(
     return {name: evaluate.follow(name, *given, seed=seed)}
 
 
-def _examined(run: Opened, html: Path | None, seed: int, command: str) -> Health:
+def _examined(run: OpenedImages, html: Path | None, seed: int, command: str) -> Health:
     assert run.test is not None
     images = some(run.test, MAP, seed)
     z = features_of(run.network, images, run.recipe)

@@ -12,24 +12,19 @@ from torch import Tensor, nn
 
 from isotherm import temperature
 from isotherm.checks import did_you_mean
-from isotherm.data.sentences import is_text
-from isotherm.encoders import head
-from isotherm.encoders.contract import Encoder
-from isotherm.encoders.text import TextEncoder, is_text_encoder
 from isotherm.losses import catalogue
 from isotherm.losses.loss import Loss
-from isotherm.methods import Method, Network, SimCSE, method
-from isotherm.methods.build import named
+from isotherm.methods import Method, SimCSE, method
 from isotherm.train.config import Choice, Config, settings_of
-from isotherm.train.modality.images import ImageModality
-from isotherm.train.modality.sentences import SentenceModality
+from isotherm.train.modality import Modality, modality_of
+from isotherm.train.networks import networks as networks
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
     """A run before its first step."""
 
-    material: ImageModality | SentenceModality
+    material: Modality
     """What it learns from."""
     method: Method
     tau: temperature.CosineSchedule | None
@@ -65,26 +60,9 @@ def build(config: Config, folder: Path | None = None) -> Built:
     return Built(given, built, tau)
 
 
-def material(config: Config, folder: Path | None = None) -> ImageModality | SentenceModality:
+def material(config: Config, folder: Path | None = None) -> Modality:
     """What a configuration learns from."""
-    if is_text(config.data):
-        return SentenceModality.of(config, folder)
-    if is_text_encoder(config.encoder["name"]):
-        raise ValueError(
-            f"encoder '{config.encoder['name']}' reads sentences; {config.data} holds images. "
-            "Sentences are --data text:PATH."
-        )
-    return ImageModality.of(config)
-
-
-def networks(config: Config, backbone: Encoder | TextEncoder) -> tuple[Network, nn.Module | None]:
-    """The encoder with its head, and the predictor if the method has one."""
-    projector = head(config.head["name"], backbone.width, **settings_of(config.head))
-    predictor = None
-    if named(config.method["name"]).predictor:
-        settings = {**settings_of(config.predictor), "width": projector.width}  # it is compared with an embedding
-        predictor = head(config.predictor["name"], projector.width, **settings)
-    return Network(backbone, projector), predictor
+    return modality_of(config).of(config, folder)
 
 
 def build_loss(choice: Choice) -> tuple[Loss | None, temperature.CosineSchedule | None]:

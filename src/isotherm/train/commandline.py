@@ -15,11 +15,11 @@ from typing import Any, get_args
 from jsonargparse import ArgumentError, ArgumentParser
 
 from isotherm.checks import did_you_mean
-from isotherm.data.sentences import is_text
 from isotherm.encoders import text
 from isotherm.methods.build import METHODS, named
 from isotherm.train.config import Config, Runtime
 from isotherm.train.layers import FORMER, PARTS, flat, merge, nested, preset_settings, read_yaml
+from isotherm.train.modality import modality_for
 from isotherm.train.presets import PRESETS, USUAL
 from isotherm.train.specifications import Spec, specifications, wanted
 
@@ -108,7 +108,9 @@ def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def method_of(settings: Mapping[str, Any]) -> str:
     """The method that is named, or the usual one for the data."""
-    return str(settings["method"].get("name", "simcse" if is_text(str(settings.get("data"))) else "simclr"))
+    if "name" in settings["method"]:
+        return str(settings["method"]["name"])
+    return modality_for(str(settings.get("data")), settings["encoder"].get("name")).method
 
 
 def usual(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from isotherm.data.sentences import is_text
 from isotherm.train.config import Config, Runtime
+from isotherm.train.modality import modality_of
 
 EVERY = 5.0
 """Seconds between lines where there is no terminal."""
@@ -24,7 +24,7 @@ class Progress:
 
     def __init__(self, steps: int, each: int, config: Config, place: Runtime, leader: bool, start: int) -> None:
         self.steps, self.each, self.batch, self.epochs = steps, each, config.batch, config.epochs
-        self.what = "sentences" if is_text(config.data) else "images"
+        self.what = modality_of(config).noun
         self.shown = leader and not place.quiet
         self.began, self.first = time.monotonic(), start
         self.last_line = time.monotonic()

@@ -7,7 +7,6 @@ import json
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,15 @@ from safetensors.torch import load_file
 
 import isotherm
 from isotherm import files
-from isotherm.data.images import Images
-from isotherm.data.sentences import is_text
 from isotherm.encoders import Encoder
-from isotherm.encoders.text import HUB, TextEncoder, pretrained, read_tokenizer
-from isotherm.methods import Network
-from isotherm.train.build import networks
+from isotherm.encoders.text import HUB, TextEncoder, pretrained
 from isotherm.train.commandline import configure
 from isotherm.train.config import Config
 from isotherm.train.layers import differences, read_yaml
-from isotherm.train.modality import sentences
-from isotherm.train.modality.images import ENCODER, ImageModality, encoder_of
+from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality, modality_of
+from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
+from isotherm.train.modality.modality import Opened, Weights
 from isotherm.train.state import load_checkpoint
-from isotherm.views import Recipe
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -56,15 +51,17 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
         if (out / RESULT).exists():
             return read_result(out)
         return None
+    leftovers = [name for modality in MODALITIES for name in modality.leftovers]
     if out.exists() and any(
-        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, sentences.TOKENIZER) for p in out.iterdir()
+        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, *leftovers) for p in out.iterdir()
     ):
         raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"cannot make {out}: {error.strerror}.") from error
-    (out / sentences.TOKENIZER).unlink(missing_ok=True)  # of a run that was refused
+    for name in leftovers:  # of a run that was refused
+        (out / name).unlink(missing_ok=True)
     files.write_text(known, as_yaml(config))
     return None
 
@@ -145,57 +142,36 @@ def load_encoder(path: Path) -> Encoder | TextEncoder:
     return made.eval()
 
 
-@dataclass(frozen=True, eq=False)
-class Opened:
-    """A run as it stands in its folder."""
-
-    out: Path
-    config: Config
-    network: Network
-    images: Images
-    test: Images | None
-    recipe: Recipe
+def reopen(out: Path) -> Opened:
+    """A run as it stands in its folder, with its last weights (or their average if the run kept one)."""
+    config, weights = _opened(out)
+    return modality_of(config).reopen(out, config, weights)
 
 
-def open_run(out: Path) -> Opened:
-    """A run's network with its weights (the last, or their average if the run kept one), and its data."""
-    config, saved = _opened(out)
-    if is_text(config.data):
-        raise ValueError(f"{out} learnt from sentences, and this is about images.")
-    given = ImageModality.of(config)
-    network, _ = networks(config, given.encoder())
-    network.load_state_dict(_weights(saved, "network."))
-    try:
-        test = given.test
-    except (ValueError, FileNotFoundError):
-        test = None
-    return Opened(out, config, network.eval(), given.images, test, given.recipe)
+def open_run(out: Path) -> OpenedImages:
+    """A run on images: its network and its data."""
+    config, weights = _opened(out)
+    modality = modality_of(config)
+    if modality is not ImageModality:
+        raise ValueError(f"{out} learnt from {modality.noun}, and this is about images.")
+    return ImageModality.reopen(out, config, weights)
 
 
 def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:
-    """What a run made of sentences: its settings, and its encoder as the last checkpoint has it; no data is read."""
-    config, saved = _opened(out)
-    if not is_text(config.data):
-        raise ValueError(f"{out} learnt from images ({config.data}), and this is about sentences.")
-    own, exported = out / sentences.TOKENIZER, out / sentences.MODEL
-    if own.exists():
-        encoder = sentences.encoder_of(config, read_tokenizer(own))
-    else:  # what it started from may be gone; the exported model has its shape
-        start = {"name": f"{HUB}{exported}"} if exported.is_dir() else {}
-        encoder = sentences.encoder_of(replace(config, encoder={**config.encoder, **start}))
-    encoder.load_state_dict(_weights(saved, "network.encoder."))
-    return config, encoder.eval()
+    """What a run made of sentences: its settings, and its encoder; no data is read."""
+    config, weights = _opened(out)
+    modality = modality_of(config)
+    if modality is not SentenceModality:
+        raise ValueError(f"{out} learnt from {modality.noun} ({config.data}), and this is about sentences.")
+    return config, SentenceModality.reopen(out, config, weights).encoder
 
 
-def _opened(out: Path) -> tuple[Config, dict[str, Any]]:
+def _opened(out: Path) -> tuple[Config, Weights]:
     if not (out / CONFIG).exists():
         raise ValueError(f"{out} is no run: it has no {CONFIG}. `isotherm train --out {out}` makes one.")
     saved = last_checkpoint(out)
     if saved is None:
         raise ValueError(f"{out} has no {CHECKPOINT} yet.")
-    return configure(read_config(out)), saved
-
-
-def _weights(saved: dict[str, Any], of: str) -> dict[str, Any]:
     state = saved["method"] if saved["average"] is None else saved["average"]
-    return {k.removeprefix(of): v for k, v in state.items() if k.startswith(of)}
+    prefix = "network."
+    return configure(read_config(out)), {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -12,21 +12,35 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-import isotherm
 from isotherm import world
 from isotherm.data import imbalance, probing
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.data.sets import load
 from isotherm.encoders import Encoder, encoder
+from isotherm.encoders.text import is_text_encoder
 from isotherm.methods import Network
 from isotherm.methods.build import named
 from isotherm.train import monitor
 from isotherm.train.config import Choice, Config, settings_of
+from isotherm.train.modality.modality import Weights, provenance
+from isotherm.train.networks import networks
 from isotherm.train.state import export_encoder
 from isotherm.views import Recipe, recipe
 
 ENCODER = "encoder.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedImages:
+    """A trained run on images: its network, its data, how they are shown."""
+
+    out: Path
+    config: Config
+    network: Network
+    images: Images
+    test: Images | None
+    recipe: Recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +51,31 @@ class ImageModality:
     images: Images
     recipe: Recipe
 
+    noun: ClassVar[str] = "images"
+    method: ClassVar[str] = "simclr"
     criterion: ClassVar[str] = "knn"
-    """The measure of `look` that says which weights are best."""
-    hard_negatives: ClassVar[bool] = False
+    leftovers: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def of(cls, config: Config) -> ImageModality:
+    def reads(cls, data: str, encoder: str | None) -> bool:
+        return True
+
+    @classmethod
+    def of(cls, config: Config, folder: Path | None = None) -> ImageModality:
+        if is_text_encoder(config.encoder["name"]):
+            raise ValueError(
+                f"encoder '{config.encoder['name']}' reads sentences; {config.data} holds images. "
+                "Sentences are --data text:PATH."
+            )
         images = images_of(config, config.split)
         return cls(config, images, views(config, images))
+
+    @classmethod
+    def reopen(cls, out: Path, config: Config, weights: Weights) -> OpenedImages:
+        given = cls.of(config)
+        network, _ = networks(config, given.encoder())
+        network.load_state_dict(weights)
+        return given.opened(out, network)
 
     @property
     def ids(self) -> torch.Tensor:
@@ -58,6 +89,10 @@ class ImageModality:
     @property
     def classes(self) -> int:
         return len(self.images.classes)
+
+    @property
+    def hard_negatives(self) -> bool:
+        return False
 
     @property
     def views(self) -> int:
@@ -119,13 +154,16 @@ class ImageModality:
             "size": self.size,
             "width": trained.width,
             "normalize": {"mean": list(self.recipe.mean), "std": list(self.recipe.std)},
-            "data": self.config.data,
-            "method": self.config.method,
-            "loss": self.config.loss,
-            "key": self.config.key,
-            "isotherm": isotherm.__version__,
+            **provenance(self.config),
         }
         export_encoder(out / ENCODER, trained, card)
+
+    def opened(self, out: Path, network: Network) -> OpenedImages:
+        try:
+            test = self.test
+        except (ValueError, FileNotFoundError):
+            test = None
+        return OpenedImages(out, self.config, network.eval(), self.images, test, self.recipe)
 
 
 def images_of(config: Config, split: str) -> Images:

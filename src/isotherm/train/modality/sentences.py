@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-import isotherm
 from isotherm import files, measures, world
 from isotherm.checks import did_you_mean
 from isotherm.data import senteval
 from isotherm.data.loaders.sentences import TextLoader
-from isotherm.data.sentences import Sentences, load_sentences
+from isotherm.data.sentences import Sentences, is_text, load_sentences
 from isotherm.encoders import text
 from isotherm.methods import Network
 from isotherm.methods.build import named
@@ -26,6 +25,7 @@ from isotherm.probes.sts import dev_score, stsb_geometry
 from isotherm.streams import uniforms
 from isotherm.train.config import Config, settings_of
 from isotherm.train.modality.images import ENCODER
+from isotherm.train.modality.modality import Weights, provenance
 from isotherm.train.monitor import healthy
 from isotherm.views.sentences import RECIPES, TextRecipe
 
@@ -43,6 +43,15 @@ FOR_IMAGES = ("split", "test", "imbalance", "ratio", "randbit", "digits", "size"
 
 
 @dataclass(frozen=True, eq=False)
+class OpenedSentences:
+    """A trained run on sentences: its encoder, as the last checkpoint has it."""
+
+    out: Path
+    config: Config
+    encoder: text.TextEncoder
+
+
+@dataclass(frozen=True, eq=False)
 class SentenceModality:
     """What a run learns from, and how it is shown."""
 
@@ -54,9 +63,15 @@ class SentenceModality:
     stsb: tuple[Path | None, str] = (None, "")
     """Where SentEval's data is, if STS-B's dev part is there; why not, if the folder is."""
 
+    noun: ClassVar[str] = "sentences"
+    method: ClassVar[str] = "simcse"
     criterion: ClassVar[str] = "stsb_dev"
-    """The measure of `look` that says which weights are best: SimCSE's criterion."""
-    classes: ClassVar[int] = 0
+    """SimCSE's."""
+    leftovers: ClassVar[tuple[str, ...]] = (TOKENIZER,)
+
+    @classmethod
+    def reads(cls, data: str, encoder: str | None) -> bool:
+        return is_text(data)
 
     @classmethod
     def of(cls, config: Config, folder: Path | None = None) -> SentenceModality:
@@ -71,8 +86,21 @@ class SentenceModality:
         scratch = config.encoder["name"] == text.SMALL
         # pairs are views already; an encoder that knows no words learns nothing good from dropout alone
         fitting = "crop" if scratch and len(sentences.columns) == 1 else "dropout"
-        made = cls(config, sentences, RECIPES[config.recipe or fitting], stsb=_stsb())
-        return replace(made, tokenizer=_tokenizer(made, folder)) if scratch else made
+        given = cls(config, sentences, RECIPES[config.recipe or fitting], stsb=_stsb())
+        return replace(given, tokenizer=_tokenizer(given, folder)) if scratch else given
+
+    @classmethod
+    def reopen(cls, out: Path, config: Config, weights: Weights) -> OpenedSentences:
+        """No data is read: the tokenizer is in the folder, or comes with the encoder."""
+        own, exported = out / TOKENIZER, out / MODEL
+        if own.exists():
+            encoder = encoder_of(config, text.read_tokenizer(own))
+        else:  # what it started from may be gone; the exported model has its shape
+            start = {"name": f"{text.HUB}{exported}"} if exported.is_dir() else {}
+            encoder = encoder_of(replace(config, encoder={**config.encoder, **start}))
+        prefix = "encoder."
+        encoder.load_state_dict({k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
+        return OpenedSentences(out, config, encoder.eval())
 
     @property
     def ids(self) -> torch.Tensor:
@@ -82,6 +110,10 @@ class SentenceModality:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the results should know of the data."""
         return self.sentences.notes + tuple(why for why in self.stsb[1:] if why)
+
+    @property
+    def classes(self) -> int:
+        return 0
 
     @property
     def hard_negatives(self) -> bool:
@@ -162,13 +194,14 @@ class SentenceModality:
             "width": trained.width,
             "pooling": trained.pooling,
             "model": MODEL,
-            "data": self.config.data,
-            "method": self.config.method,
-            "loss": self.config.loss,
-            "key": self.config.key,
-            "isotherm": isotherm.__version__,
+            **provenance(self.config),
         }
         files.write_json(weights.with_suffix(".json"), card)
+
+    def opened(self, out: Path, network: Network) -> OpenedSentences:
+        encoder = network.encoder
+        assert isinstance(encoder, text.TextEncoder)
+        return OpenedSentences(out, self.config, encoder.eval())
 
 
 def _stsb() -> tuple[Path | None, str]:
@@ -183,15 +216,15 @@ def _stsb() -> tuple[Path | None, str]:
     return (place, "") if there else (None, f"STS-B is not monitored: no {', '.join(missing)} in {place}.")
 
 
-def _tokenizer(made: SentenceModality, folder: Path | None) -> Any:
+def _tokenizer(given: SentenceModality, folder: Path | None) -> Any:
     """The one that is kept in the run's folder, or one that is made of the sentences and kept there."""
     kept = None if folder is None else folder / TOKENIZER
     if kept is not None and kept.exists():
         return text.read_tokenizer(kept)
-    found = text.train_tokenizer(some_of(made.sentences), made.config.encoder["vocabulary"])
+    tokenizer = text.train_tokenizer(some_of(given.sentences), given.config.encoder["vocabulary"])
     if kept is not None and world.rank() == 0:
-        files.write_text(kept, found.backend_tokenizer.to_str())
-    return found
+        files.write_text(kept, tokenizer.backend_tokenizer.to_str())
+    return tokenizer
 
 
 def read(config: Config) -> Sentences:
