@@ -15,7 +15,9 @@ transformers = pytest.importorskip("transformers", reason="the extra 'text' is n
 from isotherm import nn  # noqa: E402
 from isotherm.cli import main  # noqa: E402
 from isotherm.encoders import text  # noqa: E402
-from isotherm.evaluate.sentences import about_sentences, assess, encoder_of  # noqa: E402
+from isotherm.evaluate.assessment import Options  # noqa: E402
+from isotherm.evaluate.choose import noun_of  # noqa: E402
+from isotherm.evaluate.sentences import assess, encoder_of  # noqa: E402
 from isotherm.experiments import measuring  # noqa: E402
 from isotherm.methods import Network, SimCSE  # noqa: E402
 from isotherm.train import runs  # noqa: E402
@@ -599,11 +601,11 @@ def test_evaluate_judges_runs_folders_and_says_what_is_missing(corpus, senteval,
     found = json.loads(numbers.read_text())["probes"]
     assert set(found["sts"]["tasks"]) == {"STS12", "STS-B"}
     assert set(found["senteval"]["tasks"]) == {"MR"}
-    folder = assess(str(out / "model"), ("sts",), senteval)
+    folder = assess(str(out / "model"), ("sts",), Options(senteval=senteval))
     assert folder.sts.tasks["STS-B"].spearman == pytest.approx(found["sts"]["tasks"]["STS-B"]["spearman"], abs=1e-6)
-    assert about_sentences("minilm")
-    assert about_sentences("hf:somebody/something")
-    assert not about_sentences(str(tmp_path))
+    assert noun_of("minilm") == "sentences"
+    assert noun_of("hf:somebody/something") == "sentences"
+    assert noun_of(str(tmp_path)) == "images"
 
 
 def test_evaluate_says_what_is_wrong_in_one_line(corpus, senteval, tmp_path, capsys):
