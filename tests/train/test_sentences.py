@@ -457,7 +457,7 @@ def test_every_preset_of_sentences_takes_a_step(name, corpus, encoder, tmp_path)
     encoder.save(tmp_path / "bert")
     model = {**configure({}, preset=name).encoder, "name": f"hf:{tmp_path / 'bert'}"}
     tiny = {"data": f"text:{corpus}", "encoder": model, "batch": 40, "monitor": 0}
-    assert train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))["steps"] == 2
+    assert train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True)).steps == 2
     assert runs.load_encoder(tmp_path / "a").pooling == "cls"
 
 

@@ -67,13 +67,14 @@ def command(out, *more, settings=SMALL):
 def test_a_run_leaves_the_files_the_contract_names(tmp_path):
     out = tmp_path / "a"
     result = run(out)
-    assert set(result) >= {"key", "config", "measures", "seconds", "versions", "seed"}
-    assert json.loads((out / "result.json").read_text()) == result
-    assert 0 < result["measures"]["knn"] <= 1
-    assert yaml.safe_load((out / "config.yaml").read_text()) == result["config"]
+    assert set(result.as_dict()) >= {"key", "config", "measures", "seconds", "versions", "seed"}
+    assert json.loads((out / "result.json").read_text()) == result.as_dict()
+    assert runs.read_result(out) == result
+    assert 0 < result.measures["knn"] <= 1
+    assert yaml.safe_load((out / "config.yaml").read_text()) == result.config
     saved = torch.load(out / "checkpoint.pt", weights_only=True)
     assert saved["step"] == 8
-    encoder = runs.load_encoder(out)
+    encoder = runs.load_encoder(str(out))
     theirs = {k.removeprefix("network.encoder."): v for k, v in saved["method"].items() if "network.encoder" in k}
     assert same(dict(encoder.state_dict()), theirs)
     card = json.loads((out / "encoder.json").read_text())
@@ -146,7 +147,7 @@ def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
         tiny["encoder"] = "convnet"  # the large ones are built below, and take their steps in other tests
         build(configure({**tiny, "encoder": full.encoder}, preset=name))
     result = train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))
-    assert result["steps"] == 2
+    assert result.steps == 2
 
 
 # configuration
@@ -322,7 +323,7 @@ def test_temperature_follows_its_schedule_over_epochs(tmp_path):
 
 
 def test_a_large_seed_is_a_seed(tmp_path):
-    assert run(tmp_path / "a", seed=20_000_000_000, epochs=1)["seed"] == 20_000_000_000
+    assert run(tmp_path / "a", seed=20_000_000_000, epochs=1).seed == 20_000_000_000
 
 
 def test_learnable_temperature_learns(tmp_path):
@@ -533,8 +534,8 @@ def test_a_loss_that_is_not_finite_stops_with_the_batch_saved(tmp_path):
 
 def test_steps_that_are_not_finite_can_be_skipped_and_counted(tmp_path):
     result = run(tmp_path / "a", lr=1e30, head="mocov2", nonfinite="skip")
-    assert result["measures"]["skipped"] > 0
-    assert lines(tmp_path / "a")[-1]["skipped"] == result["measures"]["skipped"]
+    assert result.measures["skipped"] > 0
+    assert lines(tmp_path / "a")[-1]["skipped"] == result.measures["skipped"]
 
 
 def test_collapse_is_noticed(tmp_path, capsys):
@@ -640,7 +641,7 @@ def test_a_test_split_that_is_broken_is_told_and_one_that_is_not_there_is_not_ne
         train(configure({**settings, "data": f"arrays:{tmp_path}/broken.npz"}), Runtime(out=tmp_path / "a", quiet=True))
     np.save(tmp_path / "alone.npy", images)
     alone = {**settings, "data": f"arrays:{tmp_path}/alone.npy"}
-    assert "knn" not in train(configure(alone), Runtime(out=tmp_path / "b", quiet=True))["measures"]
+    assert "knn" not in train(configure(alone), Runtime(out=tmp_path / "b", quiet=True)).measures
     with pytest.raises(ValueError, match="needs a label for every image"):
         train(configure({**alone, "method": "supcon"}), Runtime(out=tmp_path / "c", quiet=True))
 
@@ -651,7 +652,7 @@ def test_two_processes_do_not_meet_in_one_folder(tmp_path):
     runs.prepare(out, config, resume=False)
     with runs.alone(out), pytest.raises(ValueError, match="another process is at work"):
         train(config, Runtime(out=out, quiet=True, resume=True))
-    assert train(config, Runtime(out=out, quiet=True, resume=True))["measures"]
+    assert train(config, Runtime(out=out, quiet=True, resume=True)).measures
 
 
 def test_a_damaged_checkpoint_is_told_apart(tmp_path):

@@ -46,12 +46,13 @@ def run(argv: Sequence[str]) -> int:
 
         try:
             result = train(config, place)
+            leader = world.rank() == 0
         except Stopped as stopped:
             print(f"isotherm: {stopped}", file=sys.stderr)
             return 0
         finally:
             world.leave()
-    if result:
-        found = ", ".join(f"{name} {value:.4g}" for name, value in result["measures"].items())
-        print(f"{place.out}: {found}; {result['seconds']:.1f} s", flush=True)
+    if leader:
+        measures = ", ".join(f"{name} {value:.4g}" for name, value in result.measures.items())
+        print(f"{place.out}: {measures}; {result.seconds:.1f} s", flush=True)
     return 0

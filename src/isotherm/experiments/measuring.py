@@ -206,7 +206,7 @@ def objective(t: Trained | TrainedText) -> dict[str, Any]:
 
 def cost(t: Trained | TrainedText) -> dict[str, Any]:
     result = runs.read_result(t.folder)
-    return {"step_seconds": result["seconds"] / max(1, result["steps"])}
+    return {"step_seconds": result.seconds / max(1, result.steps)}
 
 
 @dataclass(frozen=True)
@@ -345,8 +345,8 @@ def carry_out(
     found = {
         "measures": measure(folder, groups),
         "groups": list(groups),
-        "seconds": result["seconds"],
-        "versions": result["versions"],
+        "seconds": result.seconds,
+        "versions": result.versions,
     }
     files.write_json(folder / MEASURED, found)
     for name in (runs.BEST, FAILURE):

@@ -27,7 +27,7 @@ class TrainedText:
         self.folder = folder
         self.config, self.encoder = runs.open_text_encoder(folder)
         self.place = senteval.folder()
-        self.seen: dict[str, float] = runs.read_result(folder)["measures"]
+        self.seen = runs.read_result(folder).measures
         """What the run itself measured when it ended (`Corpus.look`)."""
 
     @cached_property

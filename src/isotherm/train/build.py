@@ -15,7 +15,8 @@ from isotherm.checks import did_you_mean
 from isotherm.losses import catalogue
 from isotherm.losses.loss import Loss
 from isotherm.methods import Method, SimCSE, method
-from isotherm.train.config import Choice, Config, settings_of
+from isotherm.train.choice import Choice
+from isotherm.train.config import Config
 from isotherm.train.modality import Modality, modality_of
 from isotherm.train.networks import networks as networks
 
@@ -43,7 +44,7 @@ def build(config: Config, folder: Path | None = None) -> Built:
     width = network.head.width
     assert isinstance(width, int)
     built = method(
-        config.method["name"],
+        config.method.name,
         network,
         loss,
         width=width,
@@ -52,10 +53,10 @@ def build(config: Config, folder: Path | None = None) -> Built:
         classes=given.classes,
         seed=config.seed,
         hard_negatives=given.hard_negatives,
-        **settings_of(config.method),
+        **config.method.settings,
     )
     if given.hard_negatives and not isinstance(built, SimCSE):
-        raise ValueError(f"hard negatives need --method simcse; {config.method['name']} would take them for positives.")
+        raise ValueError(f"hard negatives need --method simcse; {config.method.name} would take them for positives.")
     built.check_views(given.views - given.hard_negatives)
     return Built(given, built, tau)
 
@@ -69,26 +70,26 @@ def build_loss(choice: Choice) -> tuple[Loss | None, temperature.CosineSchedule 
     """The loss that is named, and the schedule of its temperature if it has one."""
     if not choice:
         return None, None
-    settings = {k: v for k, v in choice.items() if k != "name"}
+    settings = dict(choice.settings)
     over_epochs = None
     tau = settings.get("temperature")
     if isinstance(tau, Mapping):
-        profile = _temperature(tau)
+        profile = _temperature(Choice.of(tau))
         if isinstance(profile, temperature.CosineSchedule):
             over_epochs, profile = profile, profile.at(0)
         settings["temperature"] = profile
-    return loss_class(choice["name"])(**settings), over_epochs
+    return loss_class(choice.name)(**settings), over_epochs
 
 
-def _temperature(choice: Mapping[str, Any]) -> Any:
+def _temperature(choice: Choice) -> Any:
     """``{name: Cosine, tau_min: 0.07, tau_max: 0.2}`` of isotherm.temperature."""
     known = ("Constant", "Cosine", "Linear", "Exponential", "Monotone", "Shifted", "Learnable", "CosineSchedule")
-    name = choice.get("name")
+    name = choice.name
     if name not in known:
         raise ValueError(f"no temperature '{name}'; there is: {', '.join(known)}.")
-    kind = getattr(temperature, str(name))
+    kind = getattr(temperature, name)
     try:
-        return kind(**{k: v for k, v in choice.items() if k != "name"})
+        return kind(**choice.settings)
     except TypeError as error:
         raise ValueError(f"temperature {name}: {str(error).partition('__init__() ')[2] or error}.") from error
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from isotherm.train import optimizers, schedule
-from isotherm.train.layers import FORMER, Settings
+from isotherm.train.choice import Choice
+from isotherm.train.layers import FORMER, PARTS, Settings
 
-Choice = dict[str, Any]
-"""A name and the settings of what it names."""
 Imbalance = Literal["none", "long-tail", "linear", "exponential"]
 Precision = Literal["32", "bf16-mixed", "16-mixed", "64-true"]
 
 
 def setting(default: Any, about: str) -> Any:
-    if isinstance(default, list | dict):
-        return field(default_factory=default.copy, metadata={"about": about})
+    if isinstance(default, list | Mapping):
+        return field(default_factory=lambda: copy.copy(default), metadata={"about": about})
     return field(default=default, metadata={"about": about})
 
 
@@ -38,16 +39,16 @@ class Config:
     ratio: float = setting(0.01, "smallest class over largest, of a long tail")
     randbit: int = setting(0, "RandBit: this many shared random bits as further channels (Chen & Li)")
     digits: int = setting(0, "paste this many unique digits on the images (Chen & Li)")
-    data_options: dict[str, Any] = setting({}, "options of the data's reader, such as {size: 64}")
+    data_options: Settings = setting({}, "options of the data's reader, such as {size: 64}")
     recipe: str | None = setting(None, "how views are drawn; null: what suits the data")
     views: int | None = setting(None, "views of each item; null: what the method needs")
     size: int | None = setting(None, "edge of a view in pixels; null: the recipe's")
     normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
-    encoder: Choice = setting({}, "the network whose features are probed")
-    head: Choice = setting({}, "what makes embeddings of features")
-    predictor: Choice = setting({}, "what predicts (mocov3, byol, simsiam)")
-    method: Choice = setting({}, "how embeddings are made and compared; by default simclr, of sentences simcse")
-    loss: Choice = setting({}, "a loss of isotherm.nn (isotherm losses); by default the method's own")
+    encoder: Choice = setting(Choice(), "the network whose features are probed")
+    head: Choice = setting(Choice(), "what makes embeddings of features")
+    predictor: Choice = setting(Choice(), "what predicts (mocov3, byol, simsiam)")
+    method: Choice = setting(Choice(), "how embeddings are made and compared; by default simclr, of sentences simcse")
+    loss: Choice = setting(Choice(), "a loss of isotherm.nn (isotherm losses); by default the method's own")
     epochs: int = setting(40, "passes over the data")
     batch: int = setting(256, "items per step, over all processes")
     lr: float = setting(0.1, "peak learning rate, before scaling")
@@ -74,6 +75,17 @@ class Config:
     seed: int = setting(0, "of weights, order and views")
 
     def __post_init__(self) -> None:
+        for part in PARTS:
+            choice: Mapping[str, Any] = getattr(self, part)
+            if not isinstance(choice, Choice):
+                object.__setattr__(self, part, Choice.of(choice))
+        self._check_numbers()
+        if self.schedule != "step" and self.milestones:
+            raise ValueError(f"milestones belong to --schedule step, not {self.schedule}.")
+        if self.warmup >= self.epochs and self.warmup > 0:
+            raise ValueError(f"a warm-up of {self.warmup:g} epochs leaves nothing of {self.epochs}.")
+
+    def _check_numbers(self) -> None:
         for name in ("epochs", "batch", "parts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
@@ -91,14 +103,12 @@ class Config:
             raise ValueError(f"ema lies between 0 and 1, got {self.ema}.")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum lies in [0, 1), got {self.momentum}.")
-        if self.schedule != "step" and self.milestones:
-            raise ValueError(f"milestones belong to --schedule step, not {self.schedule}.")
-        if self.warmup >= self.epochs and self.warmup > 0:
-            raise ValueError(f"a warm-up of {self.warmup:g} epochs leaves nothing of {self.epochs}.")
 
     def as_dict(self) -> Settings:
         """Plain values, as YAML and JSON hold them."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))  # type: ignore[no-any-return]
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain = {k: v.as_dict() if isinstance(v, Choice) else v for k, v in values.items()}
+        return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
 
     @property
     def key(self) -> str:
@@ -128,8 +138,3 @@ class Runtime:
             raise ValueError(f"log_every must be 1 or more, got {self.log_every}.")
         if self.prefetch < 0 or not self.checkpoint >= 0:
             raise ValueError(f"prefetch and checkpoint must be 0 or more, got {self.prefetch} and {self.checkpoint}.")
-
-
-def settings_of(choice: Choice) -> Settings:
-    """The settings of what a choice names."""
-    return {k: v for k, v in choice.items() if k != "name"}

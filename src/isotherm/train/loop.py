@@ -26,6 +26,7 @@ from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
 from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
+from isotherm.train.result import RunResult
 from isotherm.train.schedule import Schedule, scaled_rate
 from isotherm.train.state import Metrics, State, save_checkpoint
 from isotherm.train.step import NotFinite, Step, Stepper
@@ -49,8 +50,8 @@ class Diverged(ValueError):
     """The loss or a gradient is not finite."""
 
 
-def train(config: Config, place: Runtime) -> dict[str, Any]:
-    """Run a configuration to its end in ``place.out`` and give its result."""
+def train(config: Config, place: Runtime) -> RunResult:
+    """Run a configuration to its end in ``place.out`` and give its result; only the first process measures."""
     if place.out is None:
         raise ValueError("a run needs a folder: --out DIR.")
     keep_freed_memory()
@@ -65,7 +66,7 @@ def train(config: Config, place: Runtime) -> dict[str, Any]:
     if world.any_of(problem is not None, fabric.device):
         raise problem or ValueError("the first process could not start; it says why.")
     if world.any_of(finished is not None, fabric.device):
-        return finished or {}
+        return finished or runs.read_result(place.out)
     with runs.alone(place.out) if world.rank() == 0 else nullcontext():
         return Run(fabric, config, place).to_the_end()
 
@@ -131,7 +132,7 @@ class Run:
             self.fabric.strategy.precision.load_state_dict(saved["precision"])
         return int(saved["metrics"])
 
-    def to_the_end(self) -> dict[str, Any]:
+    def to_the_end(self) -> RunResult:
         began = time.monotonic()
         before = self.state.seconds
         self.state.method.train()
@@ -275,18 +276,19 @@ class Run:
         self.state.last_save = time.monotonic()
         self.state.save_seconds = self.state.last_save - began
 
-    def _finish(self) -> dict[str, Any]:
+    def _finish(self) -> RunResult:
         """Measure, export, and say that it is done."""
-        result: dict[str, Any] = {}
+        measures: dict[str, float] = {}
         if self.leader:
-            network = self._network()
-            found = self._monitor()
+            measures = self._monitor()
             if self.state.skipped:
-                found["skipped"] = float(self.state.skipped)
-            self.state.built.material.export(self.out, network.encoder)
-            result = runs.result(self.config, found, self.state.seconds, self.steps)
-            result["notes"] = list(self.state.built.material.notes)
-            files.write_json(self.out / runs.RESULT, result)
+                measures["skipped"] = float(self.state.skipped)
+            self.state.built.material.export(self.out, self._network().encoder)
+        result = RunResult.of(
+            self.config, measures, self.state.seconds, self.steps, tuple(self.state.built.material.notes)
+        )
+        if self.leader:
+            files.write_json(self.out / runs.RESULT, result.as_dict())
         return result
 
     @contextmanager

@@ -9,14 +9,14 @@ from isotherm.encoders.contract import Encoder
 from isotherm.encoders.text import TextEncoder
 from isotherm.methods import Network
 from isotherm.methods.build import named
-from isotherm.train.config import Config, settings_of
+from isotherm.train.config import Config
 
 
 def networks(config: Config, backbone: Encoder | TextEncoder) -> tuple[Network, nn.Module | None]:
     """The encoder with its head, and the predictor if the method has one."""
-    projector = head(config.head["name"], backbone.width, **settings_of(config.head))
+    projector = head(config.head.name, backbone.width, **config.head.settings)
     predictor = None
-    if named(config.method["name"]).predictor:
-        settings = {**settings_of(config.predictor), "width": projector.width}  # it is compared with an embedding
-        predictor = head(config.predictor["name"], projector.width, **settings)
+    if named(config.method.name).predictor:
+        settings = {**config.predictor.settings, "width": projector.width}  # it is compared with an embedding
+        predictor = head(config.predictor.name, projector.width, **settings)
     return Network(backbone, projector), predictor

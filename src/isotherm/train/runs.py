@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import fcntl
 import json
-import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import numpy
-import torch
 import yaml
 from safetensors.torch import load_file
 
-import isotherm
 from isotherm import files
 from isotherm.encoders import Encoder
 from isotherm.encoders.text import HUB, TextEncoder, pretrained
+from isotherm.train.choice import Choice
 from isotherm.train.commandline import configure
 from isotherm.train.config import Config
-from isotherm.train.layers import differences, read_yaml
+from isotherm.train.layers import Settings, differences, read_yaml
 from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality, modality_of
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
 from isotherm.train.modality.modality import Opened, Weights
-from isotherm.train.state import load_checkpoint
+from isotherm.train.result import RunResult
+from isotherm.train.state import Saved, load_checkpoint
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -35,7 +32,7 @@ RESULT = "result.json"
 REPLAY = "nonfinite.pt"
 
 
-def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
+def prepare(out: Path, config: Config, resume: bool) -> RunResult | None:
     """Make the folder ready for this run, or say why it is not; the result, if the run is finished already."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out names a folder.")
@@ -72,14 +69,11 @@ def _begun(out: Path) -> bool:
     return (out / CHECKPOINT).exists() or (out / RESULT).exists() or (metrics.exists() and metrics.stat().st_size > 0)
 
 
-def read_result(out: Path) -> dict[str, Any]:
+def read_result(out: Path) -> RunResult:
     try:
-        found = json.loads((out / RESULT).read_text())
-        if isinstance(found, dict) and "measures" in found:
-            return found
-    except ValueError:
-        pass
-    raise ValueError(f"{out / RESULT} is damaged; delete it, and --resume writes it again.")
+        return RunResult.from_dict(json.loads((out / RESULT).read_text()))
+    except (ValueError, TypeError, AttributeError):
+        raise ValueError(f"{out / RESULT} is damaged; delete it, and --resume writes it again.") from None
 
 
 @contextmanager
@@ -102,34 +96,18 @@ def as_yaml(config: Config) -> str:
     return text
 
 
-def read_config(out: Path) -> dict[str, Any]:
+def read_config(out: Path) -> Settings:
     return read_yaml(out / CONFIG)
 
 
-def last_checkpoint(out: Path) -> dict[str, Any] | None:
+def last_checkpoint(out: Path) -> Saved | None:
     path = out / CHECKPOINT
     return load_checkpoint(path) if path.exists() else None
 
 
-def result(config: Config, measures: Mapping[str, float], seconds: float, steps: int) -> dict[str, Any]:
-    return {
-        "key": config.key,
-        "config": config.as_dict(),
-        "measures": dict(measures),
-        "seconds": round(seconds, 3),
-        "steps": steps,
-        "versions": {
-            "isotherm": isotherm.__version__,
-            "torch": torch.__version__,
-            "numpy": numpy.__version__,
-            "python": platform.python_version(),
-        },
-        "seed": config.seed,
-    }
-
-
-def load_encoder(path: Path) -> Encoder | TextEncoder:
+def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     """The encoder of a run's folder, or of an encoder.safetensors with its card."""
+    path = Path(path)
     path = path / ENCODER if path.is_dir() else path
     card_path = path.with_suffix(".json")
     if not path.exists() or not card_path.exists():
@@ -137,9 +115,9 @@ def load_encoder(path: Path) -> Encoder | TextEncoder:
     card = json.loads(card_path.read_text())
     if "model" in card:
         return pretrained(f"{HUB}{path.parent / card['model']}", card["pooling"]).eval()
-    made = encoder_of(card["encoder"], card["channels"], card["size"])
-    made.load_state_dict(load_file(path))
-    return made.eval()
+    encoder = encoder_of(Choice.of(card["encoder"]), card["channels"], card["size"])
+    encoder.load_state_dict(load_file(path))
+    return encoder.eval()
 
 
 def reopen(out: Path) -> Opened:

@@ -19,4 +19,4 @@ def modality_for(data: str, encoder: str | None = None) -> type[Modality]:
 
 
 def modality_of(config: Config) -> type[Modality]:
-    return modality_for(config.data, config.encoder.get("name"))
+    return modality_for(config.data, config.encoder.name)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -22,7 +22,8 @@ from isotherm.encoders.text import is_text_encoder
 from isotherm.methods import Network
 from isotherm.methods.build import named
 from isotherm.train import monitor
-from isotherm.train.config import Choice, Config, settings_of
+from isotherm.train.choice import Choice
+from isotherm.train.config import Config
 from isotherm.train.modality.modality import Weights, provenance
 from isotherm.train.networks import networks
 from isotherm.train.state import export_encoder
@@ -62,9 +63,9 @@ class ImageModality:
 
     @classmethod
     def of(cls, config: Config, folder: Path | None = None) -> ImageModality:
-        if is_text_encoder(config.encoder["name"]):
+        if is_text_encoder(config.encoder.name):
             raise ValueError(
-                f"encoder '{config.encoder['name']}' reads sentences; {config.data} holds images. "
+                f"encoder '{config.encoder.name}' reads sentences; {config.data} holds images. "
                 "Sentences are --data text:PATH."
             )
         images = images_of(config, config.split)
@@ -149,7 +150,7 @@ class ImageModality:
     def export(self, out: Path, trained: nn.Module) -> None:
         """The encoder's weights, and a card that says how to build it."""
         card = {
-            "encoder": self.config.encoder,
+            "encoder": self.config.encoder.as_dict(),
             "channels": self.images.shape[0] + self.images.bits,
             "size": self.size,
             "width": trained.width,
@@ -196,7 +197,7 @@ def views(config: Config, images: Images) -> Recipe:
     channels, height, _ = images.shape
     fitting = "digits" if channels != 3 else "simclr-cifar" if height <= 64 else "simclr"
     name = config.recipe or fitting
-    count = config.views or named(config.method["name"]).views
+    count = config.views or named(config.method.name).views
     made = recipe(name, count, config.size, config.normalize)
     if made.mean and len(made.mean) != channels:
         raise ValueError(
@@ -206,5 +207,5 @@ def views(config: Config, images: Images) -> Recipe:
 
 
 def encoder_of(choice: Choice, channels: int, size: int) -> Encoder:
-    settings: dict[str, Any] = {k: v for k, v in settings_of(choice).items() if v is not None}
-    return encoder(choice["name"], channels, size, **settings.pop("settings", {}), **settings)
+    settings = {k: v for k, v in choice.settings.items() if v is not None}
+    return encoder(choice.name, channels, size, **settings.pop("settings", {}), **settings)

@@ -122,8 +122,8 @@ def provenance(config: Config) -> Settings:
     """What the card of every exported encoder says of the run it comes from."""
     return {
         "data": config.data,
-        "method": config.method,
-        "loss": config.loss,
+        "method": config.method.as_dict(),
+        "loss": config.loss.as_dict(),
         "key": config.key,
         "isotherm": isotherm.__version__,
     }

@@ -23,7 +23,8 @@ from isotherm.methods import Network
 from isotherm.methods.build import named
 from isotherm.probes.sts import dev_score, stsb_geometry
 from isotherm.streams import uniforms
-from isotherm.train.config import Config, settings_of
+from isotherm.train.choice import Choice
+from isotherm.train.config import Config
 from isotherm.train.modality.images import ENCODER
 from isotherm.train.modality.modality import Weights, provenance
 from isotherm.train.monitor import healthy
@@ -83,7 +84,7 @@ class SentenceModality:
         if config.recipe is not None and config.recipe not in RECIPES:
             raise ValueError(f"no recipe '{config.recipe}' for sentences{did_you_mean(config.recipe, RECIPES)}")
         sentences = read(config)
-        scratch = config.encoder["name"] == text.SMALL
+        scratch = config.encoder.name == text.SMALL
         # pairs are views already; an encoder that knows no words learns nothing good from dropout alone
         fitting = "crop" if scratch and len(sentences.columns) == 1 else "dropout"
         given = cls(config, sentences, RECIPES[config.recipe or fitting], stsb=_stsb())
@@ -96,8 +97,8 @@ class SentenceModality:
         if own.exists():
             encoder = encoder_of(config, text.read_tokenizer(own))
         else:  # what it started from may be gone; the exported model has its shape
-            start = {"name": f"{text.HUB}{exported}"} if exported.is_dir() else {}
-            encoder = encoder_of(replace(config, encoder={**config.encoder, **start}))
+            start = f"{text.HUB}{exported}" if exported.is_dir() else config.encoder.name
+            encoder = encoder_of(replace(config, encoder=Choice(start, config.encoder.settings)))
         prefix = "encoder."
         encoder.load_state_dict({k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
         return OpenedSentences(out, config, encoder.eval())
@@ -123,7 +124,7 @@ class SentenceModality:
     def views(self) -> int:
         """How many tensors of tokens a batch has, hard negatives among them."""
         columns = len(self.sentences.columns)
-        return columns if columns > 1 else self.config.views or named(self.config.method["name"]).views
+        return columns if columns > 1 else self.config.views or named(self.config.method.name).views
 
     def encoder(self) -> text.TextEncoder:
         """The network; new weights or the pretrained ones."""
@@ -190,7 +191,7 @@ class SentenceModality:
         weights.unlink(missing_ok=True)
         weights.symlink_to(Path(MODEL) / "model.safetensors")
         card = {
-            "encoder": self.config.encoder,
+            "encoder": self.config.encoder.as_dict(),
             "width": trained.width,
             "pooling": trained.pooling,
             "model": MODEL,
@@ -261,7 +262,7 @@ def some_of(sentences: Sentences) -> Iterator[str]:
 
 def encoder_of(config: Config, tokenizer: Any = None) -> text.TextEncoder:
     """The text encoder that a configuration names."""
-    name, settings = config.encoder["name"], settings_of(config.encoder)
+    name, settings = config.encoder.name, config.encoder.settings
     if not text.is_text_encoder(name):
         raise ValueError(
             f"{config.data} holds sentences, which encoder '{name}' does not read; "
