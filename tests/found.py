@@ -11,7 +11,7 @@ LOSSES = {
     for name, cls in sorted(vars(nn).items())
     if inspect.isclass(cls) and issubclass(cls, nn.Loss) and cls is not nn.Loss
 }
-NEGATIVE_FREE = {"BYOLLoss", "BarlowTwinsLoss", "SimSiamLoss", "VICRegLoss"}
+NEGATIVE_FREE = {name for name, cls in LOSSES.items() if cls.negative_free}
 TEMPERED = {name for name, cls in LOSSES.items() if "temperature" in inspect.signature(cls.__init__).parameters}
 
 

@@ -19,7 +19,7 @@ from isotherm.evaluate.assessment import Options  # noqa: E402
 from isotherm.evaluate.choose import noun_of  # noqa: E402
 from isotherm.evaluate.sentences import assess, encoder_of  # noqa: E402
 from isotherm.experiments import measuring  # noqa: E402
-from isotherm.methods import Network, SimCSE  # noqa: E402
+from isotherm.methods import Given, Network, SimCSE  # noqa: E402
 from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
 from isotherm.train.commandline import configure, help_text  # noqa: E402
@@ -335,21 +335,22 @@ def test_simcse_is_its_equation_with_and_without_hard_negatives():
             below = sum(np.exp(cos(a[i], b[j]) / 0.05) for j in range(6))
             below += sum(np.exp(cos(a[i], h) / 0.05) for many in negatives for h in many)
             wanted -= np.log(np.exp(cos(a[i], b[i]) / 0.05) / below) / 6
-        method = SimCSE(Network(torch.nn.Identity(), torch.nn.Identity()), nn.InfoNCELoss(0.05), bool(negatives))
+        given = Given(5, hard_negatives=bool(negatives))
+        method = SimCSE(Network(torch.nn.Identity(), torch.nn.Identity()), nn.InfoNCELoss(0.05), given)
         assert float(method.objective([a, b, *negatives], [], batch)) == pytest.approx(wanted, abs=1e-10)
 
 
 def test_simcse_refuses_losses_it_cannot_use():
     network = Network(torch.nn.Identity(), torch.nn.Identity())
-    for loss, settings, said in (
-        (nn.SupConLoss(), {}, "needs labels"),
-        (nn.BYOLLoss(), {}, "--method byol"),
-        (nn.BarlowTwinsLoss(), {"hard_negatives": True}, "can use no hard negatives"),
-        (nn.NTXentLoss(), {"pairing": "own", "symmetric": True}, "symmetric belongs to"),
-        (nn.NTXentLoss(), {"pairing": "ones"}, "pairing must be one of"),
+    for loss, hard, settings, said in (
+        (nn.SupConLoss(), False, {}, "needs labels"),
+        (nn.BYOLLoss(), False, {}, "--method byol"),
+        (nn.BarlowTwinsLoss(), True, {}, "can use no hard negatives"),
+        (nn.NTXentLoss(), False, {"pairing": "own", "symmetric": True}, "symmetric belongs to"),
+        (nn.NTXentLoss(), False, {"pairing": "ones"}, "pairing must be one of"),
     ):
         with pytest.raises(ValueError, match=said):
-            SimCSE(network, loss, **settings)
+            SimCSE(network, loss, Given(5, hard_negatives=hard), **settings)
 
 
 def test_views_of_words_keep_the_ends_and_depend_on_id_epoch_and_view_only():

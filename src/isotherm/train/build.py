@@ -14,7 +14,7 @@ from isotherm import temperature
 from isotherm.checks import did_you_mean
 from isotherm.losses import catalogue
 from isotherm.losses.loss import Loss
-from isotherm.methods import Method, SimCSE, method
+from isotherm.methods import Given, Method, method
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config
 from isotherm.train.modality import Modality, modality_of
@@ -43,20 +43,15 @@ def build(config: Config, folder: Path | None = None) -> Built:
     loss, tau = build_loss(config.loss)
     width = network.head.width
     assert isinstance(width, int)
-    built = method(
-        config.method.name,
-        network,
-        loss,
+    brought = Given(
         width=width,
-        predictor=predictor,
         items=len(given.ids),
         classes=given.classes,
         seed=config.seed,
         hard_negatives=given.hard_negatives,
-        **config.method.settings,
+        predictor=predictor,
     )
-    if given.hard_negatives and not isinstance(built, SimCSE):
-        raise ValueError(f"hard negatives need --method simcse; {config.method.name} would take them for positives.")
+    built = method(config.method.name, network, loss, brought, **config.method.settings)
     built.check_views(given.views - given.hard_negatives)
     return Built(given, built, tau)
 
