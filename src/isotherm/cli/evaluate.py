@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 
 def add(commands: terminal.Commands) -> None:
+    _add_evaluate(commands)
+    _add_inspect(commands)
+    _add_compare(commands)
+
+
+def _add_evaluate(commands: terminal.Commands) -> None:
     evaluate = commands.add_parser(
         "evaluate",
         help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
@@ -39,10 +45,13 @@ def add(commands: terminal.Commands) -> None:
         "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"
     )
     evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
+    evaluate.add_argument("--trust-code", action="store_true", help="run code of an encoder or of data the run names")
     evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
     evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number")
     evaluate.set_defaults(run=_evaluate)
 
+
+def _add_inspect(commands: terminal.Commands) -> None:
     inspecting = commands.add_parser(
         "inspect",
         help="is an embedding file healthy, and which temperature suits it?",
@@ -59,6 +68,8 @@ def add(commands: terminal.Commands) -> None:
     inspecting.add_argument("--map", default="tsne", choices=("tsne", "pca", "none"), help="the page's map (tsne)")
     inspecting.set_defaults(run=_inspect)
 
+
+def _add_compare(commands: terminal.Commands) -> None:
     comparing = commands.add_parser(
         "compare",
         help="several runs or embedding files side by side",
@@ -83,11 +94,14 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
+    from isotherm import doors
     from isotherm.evaluate.assessment import Options
     from isotherm.evaluate.choose import evaluator_of
     from isotherm.inspect import describe
 
     console = terminal.console()
+    if arguments.trust_code:
+        doors.allow(doors.EVERYTHING)
     with terminal.mistakes():
         evaluator = evaluator_of(arguments.source)
     names = evaluator.USUAL

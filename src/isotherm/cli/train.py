@@ -20,11 +20,13 @@ examples:
   isotherm train --config mine.yaml --epochs 20 --out runs/mine --resume
   isotherm train --data text:sentences.txt --out runs/sentences      SimCSE, a small encoder from scratch
   isotherm train --data text:sentences.txt --encoder minilm --loss MACLLoss --out runs/minilm
+  isotherm train --loss ./mine.py:MyLoss --loss.margin 0.2 --out runs/mine   a loss of your own; so --encoder, --data
   torchrun --nproc-per-node=2 -m isotherm.cli train --out runs/two   the same result on two processes
 
   --preset NAME               a recipe from the list below
   --config FILE               settings from a YAML file
   --print_config              print all settings as YAML and stop
+  --trust-code                run code that a YAML file names (what is typed here is run anyway)
 """
 
 

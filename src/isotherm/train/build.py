@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from isotherm import temperature
-from isotherm.checks import did_you_mean
-from isotherm.losses import catalogue
-from isotherm.losses.loss import Loss
 from isotherm.methods import Given, Method, method
-from isotherm.train.choice import Choice
 from isotherm.train.config import Config
+from isotherm.train.lookup import build_loss
 from isotherm.train.modality import Modality, modality_of
 from isotherm.train.networks import networks as networks
 
@@ -59,41 +55,6 @@ def build(config: Config, folder: Path | None = None) -> Built:
 def material(config: Config, folder: Path | None = None) -> Modality:
     """What a configuration learns from."""
     return modality_of(config).of(config, folder)
-
-
-def build_loss(choice: Choice) -> tuple[Loss | None, temperature.CosineSchedule | None]:
-    """The loss that is named, and the schedule of its temperature if it has one."""
-    if not choice:
-        return None, None
-    settings = dict(choice.settings)
-    over_epochs = None
-    tau = settings.get("temperature")
-    if isinstance(tau, Mapping):
-        profile = _temperature(Choice.of(tau))
-        if isinstance(profile, temperature.CosineSchedule):
-            over_epochs, profile = profile, profile.at(0)
-        settings["temperature"] = profile
-    return loss_class(choice.name)(**settings), over_epochs
-
-
-def _temperature(choice: Choice) -> Any:
-    """``{name: Cosine, tau_min: 0.07, tau_max: 0.2}`` of isotherm.temperature."""
-    known = ("Constant", "Cosine", "Linear", "Exponential", "Monotone", "Shifted", "Learnable", "CosineSchedule")
-    name = choice.name
-    if name not in known:
-        raise ValueError(f"no temperature '{name}'; there is: {', '.join(known)}.")
-    kind = getattr(temperature, name)
-    try:
-        return kind(**choice.settings)
-    except TypeError as error:
-        raise ValueError(f"temperature {name}: {str(error).partition('__init__() ')[2] or error}.") from error
-
-
-def loss_class(name: str) -> type[Loss]:
-    known = {e.name: e.loss for e in catalogue.losses()}
-    if name not in known:
-        raise ValueError(f"no loss '{name}'{did_you_mean(name, known)}")
-    return known[name]
 
 
 def temperature_of(loss: nn.Module | None) -> float | None:

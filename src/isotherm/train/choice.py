@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
+
+from isotherm import doors
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,15 +20,27 @@ class Choice(Mapping[str, Any]):
 
     name: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    code: str = ""
+    """What tells one state of the file it comes from, if it comes from one, from another: an edited file is another
+    run."""
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any]) -> Self:
-        """From ``{name: …, setting: …}``."""
-        return cls(str(mapping.get("name", "")), {k: v for k, v in mapping.items() if k != "name"})
+        """From ``{name: …, setting: …}``, and ``code: …`` of something from outside the package."""
+        name = str(mapping.get("name", ""))
+        own = ("name", "code") if doors.is_outside(name) else ("name",)
+        code = str(mapping.get("code", "")) if "code" in own else ""
+        return cls(name, {k: v for k, v in mapping.items() if k not in own}, code)
+
+    def stamped(self) -> Self:
+        """With the code as the file has it now."""
+        return dataclasses.replace(self, code=doors.digest(self.name) if doors.is_outside(self.name) else "")
 
     def as_dict(self) -> dict[str, Any]:
         """``{name: …, setting: …}``, or nothing."""
-        return {"name": self.name, **self.settings} if self.name else {}
+        if not self.name:
+            return {}
+        return {"name": self.name, **({"code": self.code} if self.code else {}), **self.settings}
 
     def __getitem__(self, key: str) -> Any:
         return self.as_dict()[key]

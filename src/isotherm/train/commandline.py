@@ -8,36 +8,66 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from jsonargparse import ArgumentError, ArgumentParser
 
+from isotherm import doors
 from isotherm.checks import did_you_mean
 from isotherm.encoders import text
 from isotherm.methods.build import METHODS, named
+from isotherm.train.choice import Choice
 from isotherm.train.config import Config, Runtime
-from isotherm.train.layers import FORMER, PARTS, flat, merge, nested, preset_settings, read_yaml
+from isotherm.train.layers import FORMER, PARTS, Settings, differences, flat, merge, nested, preset_settings, read_yaml
+from isotherm.train.lookup import code_in
 from isotherm.train.modality import modality_for
 from isotherm.train.presets import PRESETS, USUAL
 from isotherm.train.specifications import Spec, specifications, wanted
 
+TRUST = "--trust-code"
+"""Says that code which a file names may be run."""
+
 
 def configure(settings: Mapping[str, Any] | None = None, preset: str | None = None) -> Config:
-    """A configuration from dotted or nested settings over a preset: ``configure({"loss.temperature": 0.1})``."""
+    """A configuration from dotted or nested settings over a preset: ``configure({"loss.temperature": 0.1})``.
+
+    Who names code of their own here has it run; settings that come from a file are for `parse` and `recorded`.
+    """
     merged = merge(preset_settings(preset), nested(settings or {}))
+    doors.allow(*code_in(merged))
     return _config(merged, [])[0]
+
+
+def recorded(settings: Mapping[str, Any], source: Path) -> Config:
+    """A run's configuration as its folder has it.
+
+    Its loss is taken as it stands: to open a run nobody needs it, and no code of it is run. Other code from outside
+    must be allowed, and be what it was.
+    """
+    own = {name: value for name, value in settings.items() if name != "loss"}
+    doors.refuse_strangers(code_in(own), source)
+    config = dataclasses.replace(configure(own), loss=Choice.of(settings.get("loss", {})))
+    lines = differences(settings, config.as_dict())
+    changed = [line for line in lines if line.startswith(("encoder.code:", "data_options:"))]
+    if changed:
+        raise ValueError(f"{source}: code has changed since this run ({'; '.join(changed)}). Bring the old file back.")
+    return config
 
 
 def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
     """The command line: the configuration, the place, and whether the configuration is only to be printed."""
     argv = [a for word in argv for a in (word.split("=", 1) if word.startswith("--") and "=" in word else [word])]
     argv = [f"--{FORMER[word[2:]]}" if word.startswith("--") and word[2:] in FORMER else word for word in argv]
+    typed = tuple(argv)
     preset, argv = _taken(argv, "--preset")
     file, argv = _taken(argv, "--config")
     only_print = "--print_config" in argv
-    argv = [a for a in argv if a != "--print_config"]
+    if TRUST in argv:
+        doors.allow(doors.EVERYTHING)
+    argv = [a for a in argv if a not in ("--print_config", TRUST)]
     settings = merge(preset_settings(preset), read_yaml(Path(file)) if file else {})
     for part in PARTS:
         name, argv = _taken(argv, f"--{part}")
@@ -45,6 +75,9 @@ def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
             settings = merge(settings, {part: {"name": name}})
     data, _ = _taken(argv, "--data")
     settings = merge(settings, {} if data is None else {"data": data})  # what is usual depends on it
+    argv = _with_temperature(argv)
+    doors.allow(*(word for word in typed if doors.is_outside(word)))
+    doors.refuse_strangers(code_in(settings), file or "the preset")
     config, place = _config(settings, argv)
     return config, place, only_print
 
@@ -62,12 +95,17 @@ def _taken(argv: Sequence[str], option: str) -> tuple[str | None, list[str]]:
     return value, rest
 
 
+def _with_temperature(argv: Sequence[str]) -> list[str]:
+    """``--loss.temperature ./mine.py:tau`` as the mapping that it stands for, which may have settings too."""
+    before = ["", *argv]
+    return [
+        json.dumps({"name": word}) if before[i] == "--loss.temperature" and doors.is_outside(word) else word
+        for i, word in enumerate(argv)
+    ]
+
+
 def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, Runtime]:
-    settings = dict(settings)
-    for part in PARTS:
-        chosen = settings.setdefault(part, {})
-        if not isinstance(chosen, Mapping) or not isinstance(chosen.get("name", ""), str):
-            raise ValueError(f"{part} must be a name, or {{name: …, settings}}; got {chosen!r}.")
+    settings = _without_code(settings)
     settings = completed(merge(usual(settings), settings))
     method = named(str(settings["method"]["name"]))
     if method.loss is None:
@@ -86,20 +124,42 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
     for word in argv:
         if word.startswith("--"):
             _known(word[2:].removesuffix("+"), specs, "--")
-    values = _parsed(specs, given, argv)
-    found: dict[str, Any] = {part: {} for part in PARTS}
-    for name, value in values.items():
-        part, dot, key = name.partition(".")
-        if dot:
-            found[part][key] = value
-        else:
-            found[name] = value
-    place = {f.name: found.pop(f.name) for f in dataclasses.fields(Runtime)}
+    return _stamped(_tree(_parsed(specs, given, argv)))
+
+
+def _without_code(settings: Mapping[str, Any]) -> Settings:
+    """Settings whose parts are mappings, without what a file says of the state of code: that is looked up again."""
+    plain = dict(settings)
+    for part in PARTS:
+        choice = plain.setdefault(part, {})
+        if not isinstance(choice, Mapping) or not isinstance(choice.get("name", ""), str):
+            raise ValueError(f"{part} must be a name, or {{name: …, settings}}; got {choice!r}.")
+        outside = doors.is_outside(choice.get("name"))
+        plain[part] = {k: v for k, v in choice.items() if not (outside and k == "code")}
+    tau = plain["loss"].get("temperature")
+    if isinstance(tau, str) and doors.is_outside(tau):
+        plain["loss"]["temperature"] = {"name": tau}
+    options = plain.get("data_options")
+    if doors.is_outside(plain.get("data")) and isinstance(options, Mapping):
+        plain["data_options"] = {k: v for k, v in options.items() if k != "code"}
+    return plain
+
+
+def _stamped(values: Settings) -> tuple[Config, Runtime]:
+    """The configuration, with the state of the code that it names, and the place."""
+    place = {f.name: values.pop(f.name) for f in dataclasses.fields(Runtime)}
     place["out"] = Path(place["out"]) if place["out"] is not None else None
-    return Config(**found), Runtime(**place)
+    parts = {part: Choice.of(values.get(part, {})).stamped() for part in PARTS}
+    tau = parts["loss"].settings.get("temperature")
+    if isinstance(tau, Mapping):
+        settings = {**parts["loss"].settings, "temperature": Choice.of(tau).stamped().as_dict() or tau}
+        parts["loss"] = dataclasses.replace(parts["loss"], settings=settings)
+    code = doors.digest(values["data"]) if doors.is_outside(values["data"]) else ""
+    options = {**({"code": code} if code else {}), **values["data_options"]}
+    return Config(**{**values, **parts, "data_options": options}), Runtime(**place)
 
 
-def completed(settings: Mapping[str, Any]) -> dict[str, Any]:
+def completed(settings: Mapping[str, Any]) -> Settings:
     """Every part with a name: the method's default where none is given."""
     method = method_of(settings)
     names = {"method": method, "encoder": named(method).encoder, "head": named(method).head, "predictor": "simclr"}
@@ -110,10 +170,10 @@ def method_of(settings: Mapping[str, Any]) -> str:
     """The method that is named, or the usual one for the data."""
     if "name" in settings["method"]:
         return str(settings["method"]["name"])
-    return modality_for(str(settings.get("data")), settings["encoder"].get("name")).method
+    return modality_for(str(settings.get("data") or Config.data), settings["encoder"].get("name")).method
 
 
-def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
+def usual(settings: Mapping[str, Any]) -> Settings:
     """What goes without saying for this method and encoder, under whatever is said."""
     method = method_of(settings)
     if method != "simcse":
@@ -138,7 +198,7 @@ def _known(name: str, specs: Mapping[str, Spec], dashes: str) -> None:
     raise ValueError(f"no setting '{dashes}{name}'{hint}")
 
 
-def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[str]) -> dict[str, Any]:
+def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[str]) -> Settings:
     """Every setting's value, of its type."""
     parser = ArgumentParser(exit_on_error=False, prog="isotherm train", add_help=False)
     for name, (kind, default, _) in specs.items():
@@ -163,15 +223,15 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
     return values
 
 
-def _tree(given: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+def _tree(given: Mapping[str, Any]) -> Settings:
+    tree: Settings = {}
     for name, value in given.items():
         part, dot, key = name.partition(".")
         if dot:
-            made.setdefault(part, {})[key] = value
+            tree.setdefault(part, {})[key] = value
         else:
-            made[name] = value
-    return made
+            tree[name] = value
+    return tree
 
 
 def _plain(value: Any) -> Any:
@@ -192,7 +252,7 @@ def _one_line(message: str, specs: Mapping[str, Spec], given: Mapping[str, Any],
 
 def help_text(argv: Sequence[str] = ()) -> str:
     """Every setting, what it is, its default: what `isotherm train --help` shows."""
-    chosen: dict[str, Any] = {}
+    chosen: Settings = {}
     words = [a for a in argv if a not in ("--help", "-h")]
     for part in PARTS:
         name, _ = _taken(words, f"--{part}")

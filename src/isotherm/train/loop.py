@@ -17,13 +17,14 @@ from typing import Any
 
 import torch
 
-from isotherm import files, world
+from isotherm import doors, files, world
 from isotherm.encoders.sync_batchnorm import sync_batchnorm
 from isotherm.methods import MomentumCopy, Network
 from isotherm.train import runs
 from isotherm.train.build import Built, build, temperature_of
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.lookup import code_in
 from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
 from isotherm.train.result import RunResult
@@ -54,6 +55,7 @@ def train(config: Config, place: Runtime) -> RunResult:
     """Run a configuration to its end in ``place.out`` and give its result; only the first process measures."""
     if place.out is None:
         raise ValueError("a run needs a folder: --out DIR.")
+    doors.allow(*code_in(config.as_dict()))  # whoever has a configuration in hand was asked when it was read
     keep_freed_memory()
     fabric = fabric_for(config, place)
     finished = None

@@ -11,11 +11,11 @@ from pathlib import Path
 import yaml
 from safetensors.torch import load_file
 
-from isotherm import files
+from isotherm import doors, files
 from isotherm.encoders import Encoder
 from isotherm.encoders.text import HUB, TextEncoder, pretrained
 from isotherm.train.choice import Choice
-from isotherm.train.commandline import configure
+from isotherm.train.commandline import recorded
 from isotherm.train.config import Config
 from isotherm.train.layers import Settings, differences, read_yaml
 from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality, modality_of
@@ -115,7 +115,11 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     card = json.loads(card_path.read_text())
     if "model" in card:
         return pretrained(f"{HUB}{path.parent / card['model']}", card["pooling"]).eval()
-    encoder = encoder_of(Choice.of(card["encoder"]), card["channels"], card["size"])
+    choice = Choice.of(card["encoder"])
+    doors.refuse_strangers(choice.name, card_path)
+    if choice.code and choice.stamped().code not in ("", choice.code):
+        raise ValueError(f"{card_path}: {choice.name} has changed since this run. Bring the old file back.")
+    encoder = encoder_of(choice, card["channels"], card["size"])
     encoder.load_state_dict(load_file(path))
     return encoder.eval()
 
@@ -152,4 +156,5 @@ def _opened(out: Path) -> tuple[Config, Weights]:
         raise ValueError(f"{out} has no {CHECKPOINT} yet.")
     state = saved["method"] if saved["average"] is None else saved["average"]
     prefix = "network."
-    return configure(read_config(out)), {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    config = recorded(read_config(out), out / CONFIG)
+    return config, {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

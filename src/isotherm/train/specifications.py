@@ -18,9 +18,9 @@ from torch import Tensor
 from isotherm.checks import did_you_mean
 from isotherm.encoders import HEADS, NETWORKS, text
 from isotherm.methods.build import named
-from isotherm.train.build import loss_class
 from isotherm.train.config import Config, Runtime
-from isotherm.train.layers import PARTS
+from isotherm.train.layers import PARTS, Settings
+from isotherm.train.lookup import encoder_maker, loss_class
 
 Spec = tuple[Any, Any, str]
 """Type, default, help."""
@@ -54,29 +54,40 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
     if part == "method":
         return {k: _spec(p) for k, p in named(name).settings.items()}
     if part == "encoder":
-        if name == text.SMALL:
-            return {"vocabulary": (int, text.VOCABULARY, ""), **_arguments(text.small, ("tokenizer",), {})}
-        if text.is_text_encoder(name):
-            return _arguments(text.pretrained, ("name",), {})
-        if ":" in name:
-            return {"settings": (dict[str, Any], {}, "settings of the library's constructor")}
-        if name not in NETWORKS:
-            there = [*NETWORKS, text.SMALL, text.INSTALLED, "hf:NAME", "timm:NAME", "torchvision:NAME"]
-            raise ValueError(f"no encoder '{name}'{did_you_mean(name, there)}")
-        network, fixed = NETWORKS[name]
-        found = _arguments(network, ("channels", "size", *fixed), {})
-        by_size = {k: (found[k][0] | None, None, "") for k in ("small", "patch") if k in found}
-        return found | by_size  # these follow the size of the images unless given
+        return _encoder_settings(name)
     if name not in HEADS:
         raise ValueError(f"no {part} '{name}'{did_you_mean(name, HEADS)}")
     return _arguments(HEADS[name].kind, ("features",), HEADS[name].settings)
 
 
+def _encoder_settings(name: str) -> dict[str, Spec]:
+    if name == text.SMALL:
+        return {"vocabulary": (int, text.VOCABULARY, ""), **_arguments(text.small, ("tokenizer",), {})}
+    if text.is_text_encoder(name):
+        return _arguments(text.pretrained, ("name",), {})
+    if name in NETWORKS:
+        network, fixed = NETWORKS[name]
+        own = _arguments(network, ("channels", "size", *fixed), {})
+        by_size = {k: (own[k][0] | None, None, "") for k in ("small", "patch") if k in own}
+        return own | by_size  # these follow the size of the images unless given
+    make = encoder_maker(name)
+    if make is not None:
+        return _arguments(make, ("channels", "size"), {})
+    if ":" in name:
+        return {"settings": (Settings, {}, "settings of the library's constructor")}
+    there = [*NETWORKS, text.SMALL, text.INSTALLED, "hf:NAME", "timm:NAME", "torchvision:NAME", "./FILE.py:NAME"]
+    raise ValueError(f"no encoder '{name}'{did_you_mean(name, there)}")
+
+
 def _arguments(of: Callable[..., Any], without: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Spec]:
-    made = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
-    parameters = inspect.signature(made, eval_str=True).parameters
-    chosen = {k: p for k, p in parameters.items() if k not in ("self", *without)}
-    return {k: _spec(p.replace(default=defaults.get(k, p.default))) for k, p in chosen.items()}
+    signed = of.__init__ if isinstance(of, type) else of  # type: ignore[misc]
+    try:
+        parameters = inspect.signature(signed, eval_str=True).parameters
+    except NameError:  # somebody's annotation that names what is imported for type checkers only
+        parameters = inspect.signature(signed).parameters
+    fixed = ("self", *without, *(k for k, p in parameters.items() if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)))
+    own = {k: p for k, p in parameters.items() if k not in fixed}
+    return {k: _spec(p.replace(default=defaults.get(k, p.default))) for k, p in own.items()}
 
 
 def _spec(parameter: inspect.Parameter) -> Spec:
@@ -88,10 +99,17 @@ def _readable(hint: Any) -> Any:
     if get_origin(hint) in (Union, types.UnionType):
         members = get_args(hint)
         if any(get_origin(m) is collections.abc.Callable or m is Tensor for m in members):
-            return float | dict[str, Any]
+            return float | Settings
     if get_origin(hint) is collections.abc.Sequence:
         return list[get_args(hint)[0]]  # type: ignore[misc]
-    return hint
+    return hint if _writable(hint) else Any
+
+
+def _writable(hint: Any) -> bool:
+    """Whether values of a type can be typed and checked; what somebody's annotation says beyond that is theirs."""
+    if get_origin(hint) in (Union, types.UnionType, list, dict, tuple):
+        return all(_writable(member) for member in get_args(hint))
+    return hint in WORDS or hint in (type(None), Any, ..., list, dict, tuple) or get_origin(hint) is Literal
 
 
 WORDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
@@ -103,6 +121,8 @@ def wanted(kind: Any) -> str:
         return WORDS[kind]
     if kind is type(None):
         return "null"
+    if kind is Any:
+        return "a value"
     origin = get_origin(kind)
     if origin is Literal:
         return "one of " + ", ".join(str(v) for v in get_args(kind))

@@ -17,13 +17,14 @@ from isotherm.data import imbalance, probing
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.data.sets import load
-from isotherm.encoders import Encoder, encoder
+from isotherm.encoders import NETWORKS, Encoder, encoder
 from isotherm.encoders.text import is_text_encoder
 from isotherm.methods import Network
 from isotherm.methods.build import named
-from isotherm.train import monitor
+from isotherm.train import monitor, outside_data
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config
+from isotherm.train.lookup import build_encoder, encoder_maker
 from isotherm.train.modality.modality import Weights, provenance
 from isotherm.train.networks import networks
 from isotherm.train.state import export_encoder
@@ -173,7 +174,10 @@ def images_of(config: Config, split: str) -> Images:
     Only the part learnt from is made smaller, and only it is limited to so many unique digits: others show all there
     are (Chen & Li §3.2).
     """
-    images = load(config.data, split, **config.data_options)
+    if outside_data.data_address(config.data) is None:
+        images = load(config.data, split, **config.data_options)
+    else:
+        images = outside_data.images(config.data, split, {k: v for k, v in config.data_options.items() if k != "code"})
     if config.digits:
         drawn = load("digits", "train" if split == config.split else "test")
         unique = config.digits if split == config.split else len(drawn)
@@ -207,5 +211,8 @@ def views(config: Config, images: Images) -> Recipe:
 
 
 def encoder_of(choice: Choice, channels: int, size: int) -> Encoder:
+    make = None if choice.name in NETWORKS else encoder_maker(choice.name)
+    if make is not None:
+        return encoder(build_encoder(choice, make, channels, size), channels, size)
     settings = {k: v for k, v in choice.settings.items() if v is not None}
     return encoder(choice.name, channels, size, **settings.pop("settings", {}), **settings)

@@ -23,6 +23,7 @@ from isotherm.methods import Network
 from isotherm.methods.build import named
 from isotherm.probes.sts import dev_score, stsb_geometry
 from isotherm.streams import uniforms
+from isotherm.train import outside_data
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config
 from isotherm.train.modality.images import ENCODER
@@ -72,7 +73,9 @@ class SentenceModality:
 
     @classmethod
     def reads(cls, data: str, encoder: str | None) -> bool:
-        return is_text(data)
+        if outside_data.data_address(data) is None:
+            return is_text(data)
+        return outside_data.gives_sentences(data) if encoder is None else text.is_text_encoder(encoder)
 
     @classmethod
     def of(cls, config: Config, folder: Path | None = None) -> SentenceModality:
@@ -230,14 +233,17 @@ def _tokenizer(given: SentenceModality, folder: Path | None) -> Any:
 
 def read(config: Config) -> Sentences:
     """The sentences of a configuration."""
-    options = {k: v for k, v in config.data_options.items() if k != "bucket"}
+    outside = outside_data.data_address(config.data) is not None
+    read_elsewhere = ("bucket", "code") if outside else ("bucket",)
+    options = {k: v for k, v in config.data_options.items() if k not in read_elsewhere}
+    known = (*OPTIONS, *(outside_data.function_options(config.data) if outside else ()))
     for name in options:
-        if name not in OPTIONS:
-            raise TypeError(f"{config.data} has no option '{name}'{did_you_mean(name, OPTIONS)}")
+        if name not in known:
+            raise TypeError(f"{config.data} has no option '{name}'{did_you_mean(name, known)}")
     bucket = config.data_options.get("bucket", 1)
     if isinstance(bucket, bool) or not isinstance(bucket, int) or bucket < 1:
         raise ValueError(f"bucket must be a whole number of batches, 1 or more; got {bucket!r}.")
-    sentences = load_sentences(config.data, **options)
+    sentences = outside_data.sentences(config.data, options) if outside else load_sentences(config.data, **options)
     if config.images is not None and config.images > len(sentences):
         raise ValueError(f"{sentences.name} has {len(sentences)} sentences; {config.images} are asked for.")
     if config.images is not None and config.images < len(sentences):
