@@ -25,7 +25,7 @@ from isotherm.train.build import build  # noqa: E402
 from isotherm.train.commandline import configure, help_text  # noqa: E402
 from isotherm.train.config import Runtime  # noqa: E402
 from isotherm.train.devices import fabric_for  # noqa: E402
-from isotherm.train.loop import Run, Stopped, train  # noqa: E402
+from isotherm.train.loop import Run, Stopped, run_to_end, train  # noqa: E402
 from isotherm.train.presets import PRESETS  # noqa: E402
 from isotherm.types import Batch  # noqa: E402
 from isotherm.views.sentences import RECIPES  # noqa: E402
@@ -413,6 +413,15 @@ def test_a_stopped_run_on_sentences_resumes_to_the_same_weights(corpus, tmp_path
     again = weights(place.out)
     assert whole.keys() == again.keys()
     assert all(torch.equal(whole[k], again[k]) for k in whole)
+
+
+def test_a_run_on_sentences_that_has_just_ended_is_open_as_from_its_folder(corpus, tmp_path):
+    config = configure({"data": f"text:{corpus}", **QUICK, "epochs": 1})
+    finished = run_to_end(config, Runtime(out=tmp_path / "a", quiet=True))
+    reopened = runs.reopen(tmp_path / "a")
+    sentences = ["the cat sees a dog", "one bird"]
+    assert torch.equal(finished.opened.encoder.encode(sentences), reopened.encoder.encode(sentences))
+    assert finished.opened.config == reopened.config == config
 
 
 def test_a_batch_in_parts_has_the_gradient_of_the_whole(corpus, tmp_path):

@@ -21,13 +21,14 @@ from isotherm import nn, world
 from isotherm.cli import main
 from isotherm.data.imbalance import fraction
 from isotherm.methods import METHODS
+from isotherm.probes.extract import features_of
 from isotherm.temperature import Learnable
 from isotherm.train import runs
 from isotherm.train.build import build, material
 from isotherm.train.commandline import configure, parse
 from isotherm.train.config import Config, Runtime
 from isotherm.train.layers import differences
-from isotherm.train.loop import Diverged, monitor_due, train
+from isotherm.train.loop import Diverged, monitor_due, run_to_end, train
 from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import monitor
 from isotherm.train.optimizers import LARS, optimizer
@@ -80,6 +81,24 @@ def test_a_run_leaves_the_files_the_contract_names(tmp_path):
     card = json.loads((out / "encoder.json").read_text())
     assert card["width"] == 16
     assert lines(out)[-1]["epoch"] == 2
+
+
+@pytest.mark.parametrize("settings", [{}, {"ema": 0.9}, {"precision": "64-true"}, {"method": "byol"}], ids=str)
+def test_a_run_that_has_just_ended_is_open_as_from_its_folder(settings, tmp_path):
+    config, place = configure({**SMALL, **settings}), Runtime(out=tmp_path / "a", quiet=True, resume=True)
+    finished = run_to_end(config, place)
+    assert finished.result == runs.read_result(tmp_path / "a")
+    opened, reopened = finished.opened, runs.open_run(tmp_path / "a")
+    assert (opened.out, opened.config) == (reopened.out, reopened.config)
+    for a, b in zip(opened.network.parameters(), reopened.network.parameters(), strict=True):
+        assert (a.stride(), a.requires_grad, a.grad) == (b.stride(), b.requires_grad, b.grad)
+    for network in ("network", "encoder"):
+        ours, theirs = (r.network if network == "network" else r.network.encoder for r in (opened, reopened))
+        a = features_of(ours, opened.test, opened.recipe)
+        assert torch.equal(a, features_of(theirs, reopened.test, reopened.recipe))
+    again = run_to_end(config, place)  # it had ended: from its folder
+    assert again.result == finished.result
+    assert torch.equal(a, features_of(again.opened.network.encoder, again.opened.test, again.opened.recipe))
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_gives_others(tmp_path):

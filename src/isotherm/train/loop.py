@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,7 @@ from isotherm.train.build import Built, build, temperature_of
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
 from isotherm.train.lookup import code_in
+from isotherm.train.modality.modality import Opened
 from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
 from isotherm.train.result import RunResult
@@ -51,8 +53,28 @@ class Diverged(ValueError):
     """The loss or a gradient is not finite."""
 
 
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run that has ended: its result, and the run itself, ready to be probed."""
+
+    result: RunResult
+    opened: Opened
+
+
 def train(config: Config, place: Runtime) -> RunResult:
     """Run a configuration to its end in ``place.out`` and give its result; only the first process measures."""
+    return _ended(config, place)[0]
+
+
+def run_to_end(config: Config, place: Runtime) -> Finished:
+    """The same, and the run as `runs.reopen` would give it: from memory, unless it had ended before."""
+    result, run = _ended(config, place)
+    assert place.out is not None
+    return Finished(result, runs.reopen(place.out) if run is None else run.opened())
+
+
+def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
+    """A run's result, and the run if it was not at its end already."""
     if place.out is None:
         raise ValueError("a run needs a folder: --out DIR.")
     doors.allow(*code_in(config.as_dict()))  # whoever has a configuration in hand was asked when it was read
@@ -68,9 +90,10 @@ def train(config: Config, place: Runtime) -> RunResult:
     if world.any_of(problem is not None, fabric.device):
         raise problem or ValueError("the first process could not start; it says why.")
     if world.any_of(finished is not None, fabric.device):
-        return finished or runs.read_result(place.out)
+        return finished or runs.read_result(place.out), None
     with runs.alone(place.out) if world.rank() == 0 else nullcontext():
-        return Run(fabric, config, place).to_the_end()
+        run = Run(fabric, config, place)
+        return run.to_the_end(), run
 
 
 class Run:
@@ -244,6 +267,15 @@ class Run:
         network = self.state.method.network if self.state.average is None else self.state.average.network
         assert isinstance(network, Network)
         return copy.deepcopy(network).float() if self.config.precision == "64-true" else network
+
+    def opened(self) -> Opened:
+        """This run as `runs.reopen` would give it: a copy of the network on the processor, and the data at hand."""
+        network = copy.deepcopy(self._network())
+        for ours, trained in zip(network.parameters(), self.state.method.network.parameters(), strict=True):
+            ours.requires_grad_(trained.requires_grad)  # an average has none
+            ours.grad = None
+        network.to("cpu", memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        return self.state.built.material.opened(self.out, network)
 
     def _monitor(self, at_most: int | None = None) -> dict[str, float]:
         return self.state.built.material.monitor(self._network(), at_most)
