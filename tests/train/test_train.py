@@ -27,8 +27,9 @@ from isotherm.train import runs
 from isotherm.train.build import build, material
 from isotherm.train.commandline import configure, parse
 from isotherm.train.config import Config, Runtime
+from isotherm.train.devices import fabric_for
 from isotherm.train.layers import differences
-from isotherm.train.loop import Diverged, monitor_due, run_to_end, train
+from isotherm.train.loop import Diverged, Run, Stopped, monitor_due, run_to_end, train
 from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import monitor
 from isotherm.train.optimizers import LARS, optimizer
@@ -602,6 +603,29 @@ def test_other_images_under_the_same_name_are_noticed(tmp_path):
     assert material(configure(settings)).fingerprint() != first
     with pytest.raises(ValueError, match="not those this run was started with"):
         train(configure(settings), Runtime(out=tmp_path / "a", quiet=True, resume=True))
+
+
+def test_a_checkpoint_of_before_0_2_is_continued(tmp_path):
+    """It says optimiser, and its settings have their names of then."""
+    run(tmp_path / "whole")
+    out = tmp_path / "a"
+    stopped = Run(fabric_for(configure(SMALL), Runtime()), *begun(out))
+    stopped.asked_to_stop = "SIGTERM"
+    with pytest.raises(Stopped):
+        stopped.to_the_end()
+    saved = load_checkpoint(out / "checkpoint.pt")
+    saved["optimiser"] = saved.pop("optimizer")
+    saved["config"] = {{"monitor": "watch", "normalize": "normalise"}.get(k, k): v for k, v in saved["config"].items()}
+    torch.save(saved, out / "checkpoint.pt")
+    train(configure(SMALL), Runtime(out=out, quiet=True, resume=True))
+    assert same(weights(out), weights(tmp_path / "whole"))
+
+
+def begun(out):
+    """A run's settings and place, its folder ready, with a checkpoint after every step."""
+    config = configure(SMALL)
+    runs.prepare(out, config, resume=False)
+    return config, Runtime(out=out, quiet=True, checkpoint=0)
 
 
 def test_a_skipped_step_leaves_no_trace_in_bn(tmp_path):

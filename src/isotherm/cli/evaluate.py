@@ -154,7 +154,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
-        found = inspection.run_compare(
+        comparison = inspection.run_compare(
             arguments.files,
             arguments.labels,
             arguments.html,
@@ -164,10 +164,10 @@ def _compare(arguments: argparse.Namespace) -> None:
             arguments.drop,
             command=_said(arguments, "compare", arguments.files),
         )
-    table = terminal.table("measure", *(escape(entry.name) for entry in found.entries))
-    for row in found.rows:
-        shown = ["" if v is None else f"{v:.4g}" for v in row.values]
-        table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(shown)))
+    table = terminal.table("measure", *(escape(entry.name) for entry in comparison.entries))
+    for row in comparison.rows:
+        cells = ["" if v is None else f"{v:.4g}" for v in row.values]
+        table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(cells)))
     console.print(table)
     terminal.written(console, arguments)
 

@@ -118,19 +118,19 @@ def assess(
 
 def _rated(place: Path) -> dict[str, list[str]]:
     """The different sentences of every similarity task that is there; a line that cannot be read is told now."""
-    found = {task: senteval.rated(place, task)[0] for task in senteval.SIMILARITY}
+    tasks = {task: senteval.rated(place, task)[0] for task in senteval.SIMILARITY}
     return {
         task: list(dict.fromkeys(s for part in parts for column in (part.first, part.second) for s in column))
-        for task, parts in found.items()
+        for task, parts in tasks.items()
         if parts
     }
 
 
 def _classified(place: Path) -> dict[str, list[str]]:
     """The same of the transfer tasks."""
-    found = {task: senteval.classified(place, task)[0] for task in senteval.TRANSFER}
+    tasks = {task: senteval.classified(place, task)[0] for task in senteval.TRANSFER}
     return {
         task: list(dict.fromkeys(s for part in parts.values() for s in (*part.first, *part.second) if s))
-        for task, parts in found.items()
+        for task, parts in tasks.items()
         if parts
     }

@@ -69,7 +69,7 @@ METHODS = {
 """The methods by name."""
 
 
-def named(name: str) -> MethodSpec:
+def method_spec(name: str) -> MethodSpec:
     if name not in METHODS:
         raise ValueError(f"no method '{name}'{did_you_mean(name, METHODS)}")
     return METHODS[name]
@@ -77,7 +77,7 @@ def named(name: str) -> MethodSpec:
 
 def method(name: str, network: Network, loss: Loss | None, given: Given, **settings: Any) -> Method:
     """A method by name around a network, with what the run brings and the settings a user may set."""
-    spec = named(name)
+    spec = method_spec(name)
     known_settings(f"method '{name}'", settings, list(spec.settings))
     wanted = inspect.signature(spec.kind.__init__).parameters
     if "loss" in wanted and loss is None:

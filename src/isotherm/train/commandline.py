@@ -18,7 +18,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 from isotherm import doors
 from isotherm.checks import did_you_mean
 from isotherm.encoders import text
-from isotherm.methods.build import METHODS, named
+from isotherm.methods.build import METHODS, method_spec
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config, Runtime
 from isotherm.train.layers import FORMER, PARTS, Settings, differences, flat, merge, nested, preset_settings, read_yaml
@@ -107,7 +107,7 @@ def _with_temperature(argv: Sequence[str]) -> list[str]:
 def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, Runtime]:
     settings = _without_code(settings)
     settings = completed(merge(usual(settings), settings))
-    method = named(str(settings["method"]["name"]))
+    method = method_spec(str(settings["method"]["name"]))
     if method.loss is None:
         if settings["loss"].get("name"):
             raise ValueError(
@@ -162,7 +162,12 @@ def _stamped(values: Settings) -> tuple[Config, Runtime]:
 def completed(settings: Mapping[str, Any]) -> Settings:
     """Every part with a name: the method's default where none is given."""
     method = method_of(settings)
-    names = {"method": method, "encoder": named(method).encoder, "head": named(method).head, "predictor": "simclr"}
+    names = {
+        "method": method,
+        "encoder": method_spec(method).encoder,
+        "head": method_spec(method).head,
+        "predictor": "simclr",
+    }
     return {**settings, **{part: {"name": name, **settings[part]} for part, name in names.items()}}
 
 
@@ -178,7 +183,7 @@ def usual(settings: Mapping[str, Any]) -> Settings:
     method = method_of(settings)
     if method != "simcse":
         return {}
-    scratch = settings["encoder"].get("name", named(method).encoder) == text.SMALL
+    scratch = settings["encoder"].get("name", method_spec(method).encoder) == text.SMALL
     return nested(USUAL["sentences from scratch" if scratch else "sentences"])
 
 
@@ -193,8 +198,8 @@ def _known(name: str, specs: Mapping[str, Spec], dashes: str) -> None:
         dotted = [f"{dashes}{part}.{k}" for k in those]
         hint = did_you_mean(f"{dashes}{name}", dotted, those or ["none"], lead="it has")
         raise ValueError(f"{what} has no setting '{name.partition('.')[2]}'{hint}")
-    shown = [f"{dashes}{k.removesuffix('.name')}" for k in specs]
-    hint = did_you_mean(f"{dashes}{name}", shown, ["isotherm train --help"], lead="see")
+    options = [f"{dashes}{k.removesuffix('.name')}" for k in specs]
+    hint = did_you_mean(f"{dashes}{name}", options, ["isotherm train --help"], lead="see")
     raise ValueError(f"no setting '{dashes}{name}'{hint}")
 
 
@@ -213,10 +218,10 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
     try:
         checked = parser.parse_object(_tree(given), defaults=False)
         parser.set_defaults({name: checked[name] for name in given})
-        found = parser.parse_args(words)
+        parsed = parser.parse_args(words)
     except ArgumentError as error:
         raise ValueError(_one_line(str(error), specs, given, words)) from error
-    values = {name: _plain(found[name]) for name in specs}
+    values = {name: _plain(parsed[name]) for name in specs}
     for name, (kind, default, _) in specs.items():
         if values[name] is None and default is not None and type(None) not in get_args(kind):
             raise ValueError(f"{name} must be {wanted(kind)}; got null.")
@@ -252,28 +257,28 @@ def _one_line(message: str, specs: Mapping[str, Spec], given: Mapping[str, Any],
 
 def help_text(argv: Sequence[str] = ()) -> str:
     """Every setting, what it is, its default: what `isotherm train --help` shows."""
-    chosen: Settings = {}
+    settings: Settings = {}
     words = [a for a in argv if a not in ("--help", "-h")]
     for part in PARTS:
         name, _ = _taken(words, f"--{part}")
-        chosen[part] = {"name": name} if name else {}
-    chosen["data"] = _taken(words, "--data")[0]
-    chosen = completed(merge(usual(chosen), chosen))
-    method = named(chosen["method"]["name"])
-    if method.loss and not chosen["loss"]:
-        chosen["loss"] = {"name": method.loss}
-    goes = {k: v for k, v in flat(chosen).items() if v is not None}
-    specs = {k: (kind, goes.get(k, default), about) for k, (kind, default, about) in specifications(chosen).items()}
+        settings[part] = {"name": name} if name else {}
+    settings["data"] = _taken(words, "--data")[0]
+    settings = completed(merge(usual(settings), settings))
+    method = method_spec(settings["method"]["name"])
+    if method.loss and not settings["loss"]:
+        settings["loss"] = {"name": method.loss}
+    goes = {k: v for k, v in flat(settings).items() if v is not None}
+    specs = {k: (kind, goes.get(k, default), about) for k, (kind, default, about) in specifications(settings).items()}
     lines = []
     for name, (kind, default, about) in specs.items():
-        shown = "" if default in (None, inspect.Parameter.empty) or default in ([], {}) else f" ({_default(default)})"
+        value = "" if default in (None, inspect.Parameter.empty) or default in ([], {}) else f" ({_default(default)})"
         if name.endswith(".name"):
             part = name.removesuffix(".name")
-            lines.append(f"  --{part} NAME".ljust(30) + f"{about}{shown}")
+            lines.append(f"  --{part} NAME".ljust(30) + f"{about}{value}")
         elif "." in name:
-            lines.append(f"    --{name}".ljust(30) + f"{wanted(kind)}{shown}")
+            lines.append(f"    --{name}".ljust(30) + f"{wanted(kind)}{value}")
         else:
-            lines.append(f"  --{name}".ljust(30) + f"{about}{shown}")
+            lines.append(f"  --{name}".ljust(30) + f"{about}{value}")
     return "\n".join(lines)
 
 
@@ -286,5 +291,5 @@ def listing() -> str:
     rows = ["presets (--preset NAME --print_config shows one):"]
     rows += [f"  {name:<24}{preset.about}" for name, preset in PRESETS.items()]
     rows += ["", "methods:"]
-    rows += [f"  {name:<24}{found.about}" for name, found in METHODS.items()]
+    rows += [f"  {name:<24}{spec.about}" for name, spec in METHODS.items()]
     return "\n".join(rows)

@@ -32,10 +32,10 @@ def address(name: str, group: str) -> str | None:
 def code_in(settings: Mapping[str, Any]) -> list[str]:
     """The outside names among settings (nested), wherever one may stand: their code would be run."""
     parts = [settings.get(part) or {} for part in ("encoder", "loss")]
-    named = [part.get("name") for part in parts if isinstance(part, Mapping)]
+    names = [part.get("name") for part in parts if isinstance(part, Mapping)]
     tau = parts[1].get("temperature") if isinstance(parts[1], Mapping) else None
-    named += [settings.get("data"), tau.get("name") if isinstance(tau, Mapping) else tau]
-    return [name for name in named if isinstance(name, str) and doors.is_outside(name)]
+    names += [settings.get("data"), tau.get("name") if isinstance(tau, Mapping) else tau]
+    return [name for name in names if isinstance(name, str) and doors.is_outside(name)]
 
 
 def loss_class(name: str) -> type[Loss]:

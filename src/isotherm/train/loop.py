@@ -249,11 +249,11 @@ class Run:
         if state.skipped:
             line["skipped"] = state.skipped
         if monitor_due(epoch, config.epochs, config.monitor) and self.leader:
-            found = self._monitor(config.monitor_images)
-            line |= found
+            measures = self._monitor(config.monitor_images)
+            line |= measures
             by = state.built.material.criterion
-            if found.get(by, -1.0) > state.best:
-                state.best = found[by]
+            if measures.get(by, -1.0) > state.best:
+                state.best = measures[by]
                 average = None if state.average is None else state.average.state_dict()
                 best = {"step": state.step, by: state.best, "method": state.method.state_dict(), "average": average}
                 save_checkpoint(self.out / runs.BEST, best)

@@ -35,14 +35,14 @@ def monitor(
     judged = train if test is None else test
     if at_most is not None:
         train, judged = some(train, at_most, seed), some(judged, at_most, seed)
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     if test is not None and labelled(train) and labelled(judged):
         bank = features_of(network.encoder, train, recipe)
         queries = features_of(network.encoder, judged, recipe)
         if healthy(bank) and healthy(queries) and len(train.labels.unique()) > 1:
-            found["knn"] = neighbours(bank, train.labels, queries, judged.labels)
-    found |= geometry(network, some(judged, AT_MOST, seed), recipe, seed)
-    return found
+            values["knn"] = neighbours(bank, train.labels, queries, judged.labels)
+    values |= geometry(network, some(judged, AT_MOST, seed), recipe, seed)
+    return values
 
 
 def neighbours(bank: Tensor, bank_labels: Tensor, queries: Tensor, labels: Tensor) -> float:
@@ -60,14 +60,14 @@ def geometry(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0) 
     z = features_of(network, images, recipe)
     if len(z) < 2 or not healthy(z):
         return {}
-    found = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
-    found["conditional_entropy"] = measures.conditional_entropy(z[:ENTROPY_OF])
+    values = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
+    values["conditional_entropy"] = measures.conditional_entropy(z[:ENTROPY_OF])
     if labelled(images) and int(torch.bincount(images.labels).max()) > 1:
-        found["tolerance"] = measures.tolerance(z, images.labels)
+        values["tolerance"] = measures.tolerance(z, images.labels)
     if len(recipe.views) > 1 and recipe.views[0].size == recipe.views[1].size:
         a, b = two_views(network, images, recipe, seed)
-        found["alignment"] = measures.alignment(a, b)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+        values["alignment"] = measures.alignment(a, b)
+    return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def two_views(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0) -> tuple[Tensor, Tensor]:

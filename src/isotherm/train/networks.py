@@ -8,7 +8,7 @@ from isotherm.encoders import head
 from isotherm.encoders.contract import Encoder
 from isotherm.encoders.text import TextEncoder
 from isotherm.methods import Network
-from isotherm.methods.build import named
+from isotherm.methods.build import method_spec
 from isotherm.train.config import Config
 
 
@@ -16,7 +16,7 @@ def networks(config: Config, backbone: Encoder | TextEncoder) -> tuple[Network, 
     """The encoder with its head, and the predictor if the method has one."""
     projector = head(config.head.name, backbone.width, **config.head.settings)
     predictor = None
-    if named(config.method.name).predictor:
+    if method_spec(config.method.name).predictor:
         settings = {**config.predictor.settings, "width": projector.width}  # it is compared with an embedding
         predictor = head(config.predictor.name, projector.width, **settings)
     return Network(backbone, projector), predictor

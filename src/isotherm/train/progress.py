@@ -25,7 +25,7 @@ class Progress:
     def __init__(self, steps: int, each: int, config: Config, place: Runtime, leader: bool, start: int) -> None:
         self.steps, self.each, self.batch, self.epochs = steps, each, config.batch, config.epochs
         self.what = modality_of(config).noun
-        self.shown = leader and not place.quiet
+        self.visible = leader and not place.quiet
         self.began, self.first = time.monotonic(), start
         self.last_line = time.monotonic()
         self.sinks = [_sink(name, place, config) for name in place.log] if leader else []
@@ -33,7 +33,7 @@ class Progress:
         self.task: Any = None
 
     def __enter__(self) -> Self:
-        if self.shown and sys.stderr.isatty():
+        if self.visible and sys.stderr.isatty():
             columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
             self.bar = Bar(*columns, console=Console(stderr=True))
             self.task = self.bar.add_task("starting", total=self.steps, completed=self.first)
@@ -47,7 +47,7 @@ class Progress:
             sink.close()
 
     def step(self, step: int, value: float | None, alike: float) -> None:
-        if not self.shown:
+        if not self.visible:
             return
         if self.bar is not None:
             self.bar.update(self.task, completed=step, description=self._where(step, value))
@@ -57,11 +57,11 @@ class Progress:
 
     def epoch(self, line: Mapping[str, Any]) -> None:
         """The end of an epoch: shown where something was measured."""
-        if self.shown and "uniformity" in line:
+        if self.visible and "uniformity" in line:
             self._line(described(line, self.epochs))
 
     def note(self, text: str) -> None:
-        if self.shown:
+        if self.visible:
             if self.bar is not None:
                 self.bar.update(self.task, description=text)
             else:
@@ -69,13 +69,13 @@ class Progress:
 
     def tell(self, text: str) -> None:
         """A line that stays."""
-        if self.shown:
+        if self.visible:
             self._line(text)
 
     def warn(self, text: str) -> None:
         if self.bar is not None:
             self.bar.console.print(f"warning: {text}", highlight=False, markup=False)
-        elif self.shown:
+        elif self.visible:
             self._line(f"warning: {text}")
 
     def track(self, line: Mapping[str, Any]) -> None:

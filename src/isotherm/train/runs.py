@@ -41,8 +41,8 @@ def prepare(out: Path, config: Config, resume: bool) -> RunResult | None:
         old = read_config(out)
         changed = differences(old, config.as_dict())
         if changed:
-            shown = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
-            raise ValueError(f"{out} holds a run with other settings ({shown}). Choose another --out.")
+            several = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
+            raise ValueError(f"{out} holds a run with other settings ({several}). Choose another --out.")
         if not resume:
             raise ValueError(f"{out} holds this run already; --resume continues it, or choose another --out.")
         if (out / RESULT).exists():

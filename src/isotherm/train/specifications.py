@@ -17,7 +17,7 @@ from torch import Tensor
 
 from isotherm.checks import did_you_mean
 from isotherm.encoders import HEADS, NETWORKS, text
-from isotherm.methods.build import named
+from isotherm.methods.build import method_spec
 from isotherm.train.config import Config, Runtime
 from isotherm.train.layers import PARTS, Settings
 from isotherm.train.lookup import encoder_maker, loss_class
@@ -52,7 +52,7 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
     if part == "loss":
         return _arguments(loss_class(name), ("reduction", "generator"), {})
     if part == "method":
-        return {k: _spec(p) for k, p in named(name).settings.items()}
+        return {k: _spec(p) for k, p in method_spec(name).settings.items()}
     if part == "encoder":
         return _encoder_settings(name)
     if name not in HEADS:

@@ -20,7 +20,7 @@ from isotherm.data.sets import load
 from isotherm.encoders import NETWORKS, Encoder, encoder
 from isotherm.encoders.text import is_text_encoder
 from isotherm.methods import Network
-from isotherm.methods.build import named
+from isotherm.methods.build import method_spec
 from isotherm.train import monitor, outside_data
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config
@@ -179,9 +179,9 @@ def images_of(config: Config, split: str) -> Images:
     else:
         images = outside_data.images(config.data, split, {k: v for k, v in config.data_options.items() if k != "code"})
     if config.digits:
-        drawn = load("digits", "train" if split == config.split else "test")
-        unique = config.digits if split == config.split else len(drawn)
-        images = probing.digits_on_images(images, drawn, unique, config.seed)
+        digits = load("digits", "train" if split == config.split else "test")
+        unique = config.digits if split == config.split else len(digits)
+        images = probing.digits_on_images(images, digits, unique, config.seed)
     if config.randbit:
         images = probing.randbit(images, config.randbit)
     if split != config.split:
@@ -201,13 +201,13 @@ def views(config: Config, images: Images) -> Recipe:
     channels, height, _ = images.shape
     fitting = "digits" if channels != 3 else "simclr-cifar" if height <= 64 else "simclr"
     name = config.recipe or fitting
-    count = config.views or named(config.method.name).views
-    made = recipe(name, count, config.size, config.normalize)
-    if made.mean and len(made.mean) != channels:
+    count = config.views or method_spec(config.method.name).views
+    fitted = recipe(name, count, config.size, config.normalize)
+    if fitted.mean and len(fitted.mean) != channels:
         raise ValueError(
-            f"normalize: {config.normalize} is for {len(made.mean)} channels; {images.name} has {channels}."
+            f"normalize: {config.normalize} is for {len(fitted.mean)} channels; {images.name} has {channels}."
         )
-    return made
+    return fitted
 
 
 def encoder_of(choice: Choice, channels: int, size: int) -> Encoder:

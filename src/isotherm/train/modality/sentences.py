@@ -20,7 +20,7 @@ from isotherm.data.loaders.sentences import TextLoader
 from isotherm.data.sentences import Sentences, is_text, load_sentences
 from isotherm.encoders import text
 from isotherm.methods import Network
-from isotherm.methods.build import named
+from isotherm.methods.build import method_spec
 from isotherm.probes.sts import dev_score, stsb_geometry
 from isotherm.streams import uniforms
 from isotherm.train import outside_data
@@ -37,7 +37,7 @@ TOKENIZER = "tokenizer.json"
 """The tokenizer that a run made for itself."""
 TAUGHT = 200_000
 """Rows of which a tokenizer is made, at most."""
-SHOWN = 2000
+MONITORED = 2000
 """Sentences whose embedding is looked at."""
 OPTIONS = ("columns", "duplicates", "longest", "bucket")
 """What `data_options` may hold."""
@@ -127,7 +127,7 @@ class SentenceModality:
     def views(self) -> int:
         """How many tensors of tokens a batch has, hard negatives among them."""
         columns = len(self.sentences.columns)
-        return columns if columns > 1 else self.config.views or named(self.config.method.name).views
+        return columns if columns > 1 else self.config.views or method_spec(self.config.method.name).views
 
     def encoder(self) -> text.TextEncoder:
         """The network; new weights or the pretrained ones."""
@@ -162,22 +162,22 @@ class SentenceModality:
         """
         encoder: Any = network.encoder
         encode = text.remembering(encoder)
-        rows = self.sentences.texts(drawn(self.sentences, at_most or SHOWN, self.config.seed))
+        rows = self.sentences.texts(sample(self.sentences, at_most or MONITORED, self.config.seed))
         z = encode([row[0] for row in rows])
         if len(z) < 2 or not healthy(z):
             return {}
-        found = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
+        values = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
         place, _ = self.stsb
         if place is None:
-            return found
+            return values
         score = dev_score(encode, place)
         if math.isfinite(score):  # a collapsed embedding orders nothing
-            found["stsb_dev"] = score
+            values["stsb_dev"] = score
         try:
             there = stsb_geometry(encode, place, "dev")
         except ValueError:  # a sentence without a direction, after a divergence
-            return found
-        return found | {"stsb_alignment": there.alignment, "stsb_uniformity": there.uniformity}
+            return values
+        return values | {"stsb_alignment": there.alignment, "stsb_uniformity": there.uniformity}
 
     def fingerprint(self) -> str:
         return self.sentences.fingerprint()
@@ -247,12 +247,12 @@ def read(config: Config) -> Sentences:
     if config.images is not None and config.images > len(sentences):
         raise ValueError(f"{sentences.name} has {len(sentences)} sentences; {config.images} are asked for.")
     if config.images is not None and config.images < len(sentences):
-        chosen = drawn(sentences, config.images, config.seed)
-        sentences = sentences.subset(chosen, f"{config.images} of {len(sentences)} sentences, drawn")
+        indices = sample(sentences, config.images, config.seed)
+        sentences = sentences.subset(indices, f"{config.images} of {len(sentences)} sentences, drawn")
     return sentences
 
 
-def drawn(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
+def sample(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
     """The indices of so many sentences, a seeded choice, in order."""
     if count >= len(sentences):
         return torch.arange(len(sentences))
@@ -262,7 +262,7 @@ def drawn(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
 
 def some_of(sentences: Sentences) -> Iterator[str]:
     """The words a tokenizer is made of."""
-    for indices in drawn(sentences, TAUGHT, 0).split(1000):
+    for indices in sample(sentences, TAUGHT, 0).split(1000):
         yield from itertools.chain.from_iterable(sentences.texts(indices))
 
 
