@@ -6,7 +6,7 @@ from isotherm.losses.laws import Maker, labels, views
 __all__ = ["LOSSES", "NEGATIVE_FREE", "call", "labels", "make", "views"]
 
 LOSSES = {entry.name: entry.loss for entry in catalogue.losses()}
-NEGATIVE_FREE = {"BYOLLoss", "BarlowTwinsLoss", "SimSiamLoss", "VICRegLoss"}
+NEGATIVE_FREE = {name for name, cls in LOSSES.items() if cls.negative_free}
 
 
 def make(name, **settings):

@@ -10,7 +10,8 @@ from isotherm.cli import main
 from isotherm.evaluate import images
 from isotherm.probes.extract import features_of
 from isotherm.train import runs
-from isotherm.train.config import Runtime, configure
+from isotherm.train.commandline import configure
+from isotherm.train.config import Runtime
 from isotherm.train.loop import train
 
 SMALL = {"images": 400, "batch": 100, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}

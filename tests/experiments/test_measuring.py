@@ -18,7 +18,7 @@ from isotherm.probes.extract import features_of
 from isotherm.probes.linear import linear
 from isotherm.report import Page, figures
 from isotherm.report.charts import Picture
-from isotherm.train.config import configure
+from isotherm.train.commandline import configure
 from isotherm.train.modality.images import images_of
 
 IMAGES = tuple(name for name, group in groups().items() if all("sentences" not in m.needs for m in group))

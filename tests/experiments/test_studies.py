@@ -23,7 +23,8 @@ from isotherm.experiments.records import Record, Records, read
 from isotherm.experiments.study import Arm, Claim, Scale
 from isotherm.train import runs
 from isotherm.train.config import Runtime
-from isotherm.train.loop import Run, fabric_for
+from isotherm.train.devices import fabric_for
+from isotherm.train.loop import Run
 
 TAU = "loss.temperature"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

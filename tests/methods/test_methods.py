@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, normalize
 from isotherm import nn, pairing
 from isotherm.encoders import VAE, encoder, head
 from isotherm.losses import catalogue
-from isotherm.methods import METHODS, MomentumCopy, Network, method
+from isotherm.methods import METHODS, Given, MomentumCopy, Network, method
 from isotherm.temperature import Constant
 from isotherm.types import Batch
 
@@ -34,9 +34,8 @@ def batch(n=5, views=2, seed=1, indices=None, classes=3):
 def made(name, loss=None, **settings):
     torch.manual_seed(3)
     predictor = tnn.Linear(WIDTH, WIDTH).double()
-    found = method(
-        name, network(), loss, width=WIDTH, predictor=predictor, items=20, classes=3, seed=0, **settings
-    ).double()
+    given = Given(WIDTH, items=20, classes=3, seed=0, predictor=predictor)
+    found = method(name, network(), loss, given, **settings).double()
     found.at(0, 10)
     return found
 
@@ -231,7 +230,7 @@ def test_supervised_is_cross_entropy():
 def test_vae_draws_the_same_noise_for_the_same_step():
     torch.manual_seed(0)
     vae = VAE(1, 8)
-    m = method("vae", Network(vae, head("none", vae.width)), width=vae.width, seed=4)
+    m = method("vae", Network(vae, head("none", vae.width)), None, Given(vae.width, seed=4))
     b = Batch([torch.rand(3, 1, 8, 8)], torch.zeros(3), torch.tensor([5, 6, 7]))
     m.at(3, 10)
     first = m.compare(b)

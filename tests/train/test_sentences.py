@@ -15,14 +15,18 @@ transformers = pytest.importorskip("transformers", reason="the extra 'text' is n
 from isotherm import nn  # noqa: E402
 from isotherm.cli import main  # noqa: E402
 from isotherm.encoders import text  # noqa: E402
-from isotherm.evaluate.sentences import about_sentences, assess, encoder_of  # noqa: E402
+from isotherm.evaluate.assessment import Options  # noqa: E402
+from isotherm.evaluate.choose import noun_of  # noqa: E402
+from isotherm.evaluate.sentences import assess, encoder_of  # noqa: E402
 from isotherm.experiments import measuring  # noqa: E402
 from isotherm.measures.catalogue import in_groups  # noqa: E402
-from isotherm.methods import Network, SimCSE  # noqa: E402
+from isotherm.methods import Given, Network, SimCSE  # noqa: E402
 from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
-from isotherm.train.config import Runtime, configure, help_text  # noqa: E402
-from isotherm.train.loop import Run, Stopped, fabric_for, train  # noqa: E402
+from isotherm.train.commandline import configure, help_text  # noqa: E402
+from isotherm.train.config import Runtime  # noqa: E402
+from isotherm.train.devices import fabric_for  # noqa: E402
+from isotherm.train.loop import Run, Stopped, run_to_end, train  # noqa: E402
 from isotherm.train.presets import PRESETS  # noqa: E402
 from isotherm.types import Batch  # noqa: E402
 from isotherm.views.sentences import RECIPES  # noqa: E402
@@ -332,21 +336,22 @@ def test_simcse_is_its_equation_with_and_without_hard_negatives():
             below = sum(np.exp(cos(a[i], b[j]) / 0.05) for j in range(6))
             below += sum(np.exp(cos(a[i], h) / 0.05) for many in negatives for h in many)
             wanted -= np.log(np.exp(cos(a[i], b[i]) / 0.05) / below) / 6
-        method = SimCSE(Network(torch.nn.Identity(), torch.nn.Identity()), nn.InfoNCELoss(0.05), bool(negatives))
+        given = Given(5, hard_negatives=bool(negatives))
+        method = SimCSE(Network(torch.nn.Identity(), torch.nn.Identity()), nn.InfoNCELoss(0.05), given)
         assert float(method.objective([a, b, *negatives], [], batch)) == pytest.approx(wanted, abs=1e-10)
 
 
 def test_simcse_refuses_losses_it_cannot_use():
     network = Network(torch.nn.Identity(), torch.nn.Identity())
-    for loss, settings, said in (
-        (nn.SupConLoss(), {}, "needs labels"),
-        (nn.BYOLLoss(), {}, "--method byol"),
-        (nn.BarlowTwinsLoss(), {"hard_negatives": True}, "can use no hard negatives"),
-        (nn.NTXentLoss(), {"pairing": "own", "symmetric": True}, "symmetric belongs to"),
-        (nn.NTXentLoss(), {"pairing": "ones"}, "pairing must be one of"),
+    for loss, hard, settings, said in (
+        (nn.SupConLoss(), False, {}, "needs labels"),
+        (nn.BYOLLoss(), False, {}, "--method byol"),
+        (nn.BarlowTwinsLoss(), True, {}, "can use no hard negatives"),
+        (nn.NTXentLoss(), False, {"pairing": "own", "symmetric": True}, "symmetric belongs to"),
+        (nn.NTXentLoss(), False, {"pairing": "ones"}, "pairing must be one of"),
     ):
         with pytest.raises(ValueError, match=said):
-            SimCSE(network, loss, **settings)
+            SimCSE(network, loss, Given(5, hard_negatives=hard), **settings)
 
 
 def test_views_of_words_keep_the_ends_and_depend_on_id_epoch_and_view_only():
@@ -411,6 +416,15 @@ def test_a_stopped_run_on_sentences_resumes_to_the_same_weights(corpus, tmp_path
     assert all(torch.equal(whole[k], again[k]) for k in whole)
 
 
+def test_a_run_on_sentences_that_has_just_ended_is_open_as_from_its_folder(corpus, tmp_path):
+    config = configure({"data": f"text:{corpus}", **QUICK, "epochs": 1})
+    finished = run_to_end(config, Runtime(out=tmp_path / "a", quiet=True))
+    reopened = runs.reopen(tmp_path / "a")
+    sentences = ["the cat sees a dog", "one bird"]
+    assert torch.equal(finished.opened.encoder.encode(sentences), reopened.encoder.encode(sentences))
+    assert finished.opened.config == reopened.config == config
+
+
 def test_a_batch_in_parts_has_the_gradient_of_the_whole(corpus, tmp_path):
     still = {"encoder.dropout": 0.0, "recipe": "delete", "epochs": 1, "optimizer": "sgd", "lr": 0.1}
     a, b = (weights(run(tmp_path / str(n), corpus, parts=n, **still)) for n in (1, 4))
@@ -454,7 +468,7 @@ def test_every_preset_of_sentences_takes_a_step(name, corpus, encoder, tmp_path)
     encoder.save(tmp_path / "bert")
     model = {**configure({}, preset=name).encoder, "name": f"hf:{tmp_path / 'bert'}"}
     tiny = {"data": f"text:{corpus}", "encoder": model, "batch": 40, "monitor": 0}
-    assert train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))["steps"] == 2
+    assert train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True)).steps == 2
     assert runs.load_encoder(tmp_path / "a").pooling == "cls"
 
 
@@ -598,11 +612,11 @@ def test_evaluate_judges_runs_folders_and_says_what_is_missing(corpus, senteval,
     found = json.loads(numbers.read_text())["probes"]
     assert set(found["sts"]["tasks"]) == {"STS12", "STS-B"}
     assert set(found["senteval"]["tasks"]) == {"MR"}
-    folder = assess(str(out / "model"), ("sts",), senteval)
+    folder = assess(str(out / "model"), ("sts",), Options(senteval=senteval))
     assert folder.sts.tasks["STS-B"].spearman == pytest.approx(found["sts"]["tasks"]["STS-B"]["spearman"], abs=1e-6)
-    assert about_sentences("minilm")
-    assert about_sentences("hf:somebody/something")
-    assert not about_sentences(str(tmp_path))
+    assert noun_of("minilm") == "sentences"
+    assert noun_of("hf:somebody/something") == "sentences"
+    assert noun_of(str(tmp_path)) == "images"
 
 
 def test_evaluate_says_what_is_wrong_in_one_line(corpus, senteval, tmp_path, capsys):

@@ -21,16 +21,20 @@ from isotherm import nn, world
 from isotherm.cli import main
 from isotherm.data.imbalance import fraction
 from isotherm.methods import METHODS
+from isotherm.probes.extract import features_of
 from isotherm.temperature import Learnable
 from isotherm.train import runs
 from isotherm.train.build import build, material
-from isotherm.train.config import Config, Runtime, configure, differences, parse
-from isotherm.train.loop import Diverged, monitor_due, train
+from isotherm.train.commandline import configure, parse
+from isotherm.train.config import Config, Runtime
+from isotherm.train.devices import fabric_for
+from isotherm.train.layers import differences
+from isotherm.train.loop import Diverged, Run, Stopped, monitor_due, run_to_end, train
 from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import monitor
 from isotherm.train.optimizers import LARS, optimizer
 from isotherm.train.presets import PRESETS
-from isotherm.train.schedule import rate, scaled_rate
+from isotherm.train.schedule import Schedule, scaled_rate
 from isotherm.train.state import load_checkpoint
 
 SMALL = {"images": 512, "batch": 128, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
@@ -65,18 +69,37 @@ def command(out, *more, settings=SMALL):
 def test_a_run_leaves_the_files_the_contract_names(tmp_path):
     out = tmp_path / "a"
     result = run(out)
-    assert set(result) >= {"key", "config", "measures", "seconds", "versions", "seed"}
-    assert json.loads((out / "result.json").read_text()) == result
-    assert 0 < result["measures"]["knn"] <= 1
-    assert yaml.safe_load((out / "config.yaml").read_text()) == result["config"]
+    assert set(result.as_dict()) >= {"key", "config", "measures", "seconds", "versions", "seed"}
+    assert json.loads((out / "result.json").read_text()) == result.as_dict()
+    assert runs.read_result(out) == result
+    assert 0 < result.measures["knn"] <= 1
+    assert yaml.safe_load((out / "config.yaml").read_text()) == result.config
     saved = torch.load(out / "checkpoint.pt", weights_only=True)
     assert saved["step"] == 8
-    encoder = runs.load_encoder(out)
+    encoder = runs.load_encoder(str(out))
     theirs = {k.removeprefix("network.encoder."): v for k, v in saved["method"].items() if "network.encoder" in k}
     assert same(dict(encoder.state_dict()), theirs)
     card = json.loads((out / "encoder.json").read_text())
     assert card["width"] == 16
     assert lines(out)[-1]["epoch"] == 2
+
+
+@pytest.mark.parametrize("settings", [{}, {"ema": 0.9}, {"precision": "64-true"}, {"method": "byol"}], ids=str)
+def test_a_run_that_has_just_ended_is_open_as_from_its_folder(settings, tmp_path):
+    config, place = configure({**SMALL, **settings}), Runtime(out=tmp_path / "a", quiet=True, resume=True)
+    finished = run_to_end(config, place)
+    assert finished.result == runs.read_result(tmp_path / "a")
+    opened, reopened = finished.opened, runs.open_run(tmp_path / "a")
+    assert (opened.out, opened.config) == (reopened.out, reopened.config)
+    for a, b in zip(opened.network.parameters(), reopened.network.parameters(), strict=True):
+        assert (a.stride(), a.requires_grad, a.grad) == (b.stride(), b.requires_grad, b.grad)
+    for network in ("network", "encoder"):
+        ours, theirs = (r.network if network == "network" else r.network.encoder for r in (opened, reopened))
+        a = features_of(ours, opened.test, opened.recipe)
+        assert torch.equal(a, features_of(theirs, reopened.test, reopened.recipe))
+    again = run_to_end(config, place)  # it had ended: from its folder
+    assert again.result == finished.result
+    assert torch.equal(a, features_of(again.opened.network.encoder, again.opened.test, again.opened.recipe))
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_gives_others(tmp_path):
@@ -144,7 +167,7 @@ def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
         tiny["encoder"] = "convnet"  # the large ones are built below, and take their steps in other tests
         build(configure({**tiny, "encoder": full.encoder}, preset=name))
     result = train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))
-    assert result["steps"] == 2
+    assert result.steps == 2
 
 
 # configuration
@@ -272,12 +295,12 @@ def test_help_names_every_setting_preset_and_method(capsys):
 
 
 def test_schedules_are_the_papers():
-    step = [rate(e * 10, 2000, 10, 0.03, "step", [160, 190]) for e in (0, 159, 160, 189, 190, 199)]
+    step = [Schedule(0.03, 2000, 10, "step", [160, 190]).rate(e * 10) for e in (0, 159, 160, 189, 190, 199)]
     np.testing.assert_allclose(step, [0.03, 0.03, 0.003, 0.003, 0.0003, 0.0003])
-    cosine = [rate(s, 100, 10, 1.0, "cosine", warmup=1) for s in (0, 9, 10, 55, 99)]
+    cosine = [Schedule(1.0, 100, 10, "cosine", warmup=1).rate(s) for s in (0, 9, 10, 55, 99)]
     np.testing.assert_allclose(cosine[:4], [0.1, 1.0, 1.0, 0.5], atol=1e-12)
     assert cosine[4] < 0.001
-    assert rate(70, 100, 10, 0.2, "constant") == 0.2
+    assert Schedule(0.2, 100, 10, "constant").rate(70) == 0.2
     assert scaled_rate(0.12, 768, "linear") == pytest.approx(0.36)
     assert scaled_rate(0.075, 256, "sqrt") == pytest.approx(1.2)
 
@@ -320,7 +343,7 @@ def test_temperature_follows_its_schedule_over_epochs(tmp_path):
 
 
 def test_a_large_seed_is_a_seed(tmp_path):
-    assert run(tmp_path / "a", seed=20_000_000_000, epochs=1)["seed"] == 20_000_000_000
+    assert run(tmp_path / "a", seed=20_000_000_000, epochs=1).seed == 20_000_000_000
 
 
 def test_learnable_temperature_learns(tmp_path):
@@ -531,8 +554,8 @@ def test_a_loss_that_is_not_finite_stops_with_the_batch_saved(tmp_path):
 
 def test_steps_that_are_not_finite_can_be_skipped_and_counted(tmp_path):
     result = run(tmp_path / "a", lr=1e30, head="mocov2", nonfinite="skip")
-    assert result["measures"]["skipped"] > 0
-    assert lines(tmp_path / "a")[-1]["skipped"] == result["measures"]["skipped"]
+    assert result.measures["skipped"] > 0
+    assert lines(tmp_path / "a")[-1]["skipped"] == result.measures["skipped"]
 
 
 def test_collapse_is_noticed(tmp_path, capsys):
@@ -580,6 +603,29 @@ def test_other_images_under_the_same_name_are_noticed(tmp_path):
     assert material(configure(settings)).fingerprint() != first
     with pytest.raises(ValueError, match="not those this run was started with"):
         train(configure(settings), Runtime(out=tmp_path / "a", quiet=True, resume=True))
+
+
+def test_a_checkpoint_of_before_0_2_is_continued(tmp_path):
+    """It says optimiser, and its settings have their names of then."""
+    run(tmp_path / "whole")
+    out = tmp_path / "a"
+    stopped = Run(fabric_for(configure(SMALL), Runtime()), *begun(out))
+    stopped.asked_to_stop = "SIGTERM"
+    with pytest.raises(Stopped):
+        stopped.to_the_end()
+    saved = load_checkpoint(out / "checkpoint.pt")
+    saved["optimiser"] = saved.pop("optimizer")
+    saved["config"] = {{"monitor": "watch", "normalize": "normalise"}.get(k, k): v for k, v in saved["config"].items()}
+    torch.save(saved, out / "checkpoint.pt")
+    train(configure(SMALL), Runtime(out=out, quiet=True, resume=True))
+    assert same(weights(out), weights(tmp_path / "whole"))
+
+
+def begun(out):
+    """A run's settings and place, its folder ready, with a checkpoint after every step."""
+    config = configure(SMALL)
+    runs.prepare(out, config, resume=False)
+    return config, Runtime(out=out, quiet=True, checkpoint=0)
 
 
 def test_a_skipped_step_leaves_no_trace_in_bn(tmp_path):
@@ -638,7 +684,7 @@ def test_a_test_split_that_is_broken_is_told_and_one_that_is_not_there_is_not_ne
         train(configure({**settings, "data": f"arrays:{tmp_path}/broken.npz"}), Runtime(out=tmp_path / "a", quiet=True))
     np.save(tmp_path / "alone.npy", images)
     alone = {**settings, "data": f"arrays:{tmp_path}/alone.npy"}
-    assert "knn" not in train(configure(alone), Runtime(out=tmp_path / "b", quiet=True))["measures"]
+    assert "knn" not in train(configure(alone), Runtime(out=tmp_path / "b", quiet=True)).measures
     with pytest.raises(ValueError, match="needs a label for every image"):
         train(configure({**alone, "method": "supcon"}), Runtime(out=tmp_path / "c", quiet=True))
 
@@ -649,7 +695,7 @@ def test_two_processes_do_not_meet_in_one_folder(tmp_path):
     runs.prepare(out, config, resume=False)
     with runs.alone(out), pytest.raises(ValueError, match="another process is at work"):
         train(config, Runtime(out=out, quiet=True, resume=True))
-    assert train(config, Runtime(out=out, quiet=True, resume=True))["measures"]
+    assert train(config, Runtime(out=out, quiet=True, resume=True)).measures
 
 
 def test_a_damaged_checkpoint_is_told_apart(tmp_path):

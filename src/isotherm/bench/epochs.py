@@ -26,8 +26,10 @@ from isotherm.data.sets import SETS, load
 from isotherm.encoders import encoder, head
 from isotherm.methods import Network
 from isotherm.train import runs
-from isotherm.train.config import Runtime, configure
-from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+from isotherm.train.commandline import configure
+from isotherm.train.config import Runtime
+from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.loop import Run
 from isotherm.train.state import save_checkpoint
 
 IMAGES = 5000

@@ -21,8 +21,10 @@ from isotherm.bench.measure import Target, best_times
 from isotherm.data.sentences import load_sentences
 from isotherm.encoders import text
 from isotherm.train import runs
-from isotherm.train.config import Runtime, configure
-from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+from isotherm.train.commandline import configure
+from isotherm.train.config import Runtime
+from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.loop import Run
 
 ENCODED = 1024
 STEPS = 6

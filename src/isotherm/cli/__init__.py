@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
-        if argv[:1] == ["train"]:  # its settings depend on what it trains: `isotherm.train.config` reads them
+        if argv[:1] == ["train"]:  # its settings depend on what it trains: `isotherm.train.commandline` reads them
             return train.run(argv[1:])
         parser = _parser()
         arguments = parser.parse_args(argv)

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 
 def add(commands: terminal.Commands) -> None:
+    _add_evaluate(commands)
+    _add_inspect(commands)
+    _add_compare(commands)
+
+
+def _add_evaluate(commands: terminal.Commands) -> None:
     evaluate = commands.add_parser(
         "evaluate",
         help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
@@ -39,10 +45,13 @@ def add(commands: terminal.Commands) -> None:
         "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"
     )
     evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
+    evaluate.add_argument("--trust-code", action="store_true", help="run code of an encoder or of data the run names")
     evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
     evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number")
     evaluate.set_defaults(run=_evaluate)
 
+
+def _add_inspect(commands: terminal.Commands) -> None:
     inspecting = commands.add_parser(
         "inspect",
         help="is an embedding file healthy, and which temperature suits it?",
@@ -59,6 +68,8 @@ def add(commands: terminal.Commands) -> None:
     inspecting.add_argument("--map", default="tsne", choices=("tsne", "pca", "none"), help="the page's map (tsne)")
     inspecting.set_defaults(run=_inspect)
 
+
+def _add_compare(commands: terminal.Commands) -> None:
     comparing = commands.add_parser(
         "compare",
         help="several runs or embedding files side by side",
@@ -83,80 +94,33 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from isotherm.evaluate.images import assess
-    from isotherm.evaluate.sentences import about_sentences
+    from isotherm import doors
+    from isotherm.evaluate.assessment import Options
+    from isotherm.evaluate.choose import evaluator_of
     from isotherm.inspect import describe
 
     console = terminal.console()
+    if arguments.trust_code:
+        doors.allow(doors.EVERYTHING)
     with terminal.mistakes():
-        text = about_sentences(arguments.source)
-        if not text and not Path(arguments.source).exists():
-            raise ValueError(f"no folder {arguments.source}: a run's is wanted, of sentences also minilm or hf:NAME.")
-    asked = arguments.probe or ("sts" if text else "knn,linear")
-    names = [name.strip() for name in asked.split(",") if name.strip()]
+        evaluator = evaluator_of(arguments.source)
+    names = evaluator.USUAL
+    if arguments.probe:
+        names = tuple(name.strip() for name in arguments.probe.split(",") if name.strip())
     command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
-    if text:
-        return _evaluate_text(console, arguments, names, command)
     with terminal.mistakes(), terminal.progress(console) as note:
-        found = assess(
-            Path(arguments.source), names, arguments.seed, arguments.html, arguments.json, command=command, note=note
-        )
-    table = terminal.table("probe", "accuracy", "95 % interval", "balanced, or sd over seeds", "n")
-    for name, score in found.scores.items():
-        entry = score.as_dict()
-        accuracy = entry["accuracy"] if "accuracy" in entry else entry["mean"]
-        low, high = entry["interval"]
-        balanced = f"{100 * entry['balanced']:.2f} %" if "balanced" in entry else f"sd {100 * entry['sd']:.2f}"
-        interval = f"{100 * low:.2f} to {100 * high:.2f}"
-        table.add_row(name, f"{100 * accuracy:.2f} %", interval, balanced, f"{entry['n']:,}")
-    console.print(table)
-    if found.health is not None:
-        _health(console, found.health, describe(found.health))
-    return terminal.written(console, arguments)
-
-
-def _evaluate_text(console: Console, arguments: argparse.Namespace, names: Sequence[str], command: str) -> None:
-    from isotherm.evaluate import sentences
-    from isotherm.inspect import describe
-
-    with terminal.mistakes(), terminal.progress(console) as note:
-        found = sentences.assess(
-            arguments.source,
-            names,
-            arguments.senteval,
-            arguments.seed,
-            arguments.html,
-            arguments.json,
-            command=command,
-            note=note,
-        )
-    notes = list(found.notes)
-    if found.sts is not None:
-        table = terminal.table("similarity (Spearman × 100, all)", *found.sts.tasks, "average")
-        scores = [task.spearman for task in found.sts.tasks.values()]
-        table.add_row(
-            found.name, *("undefined" if s is None else f"{100 * s:.2f}" for s in [*scores, found.sts.average])
-        )
+        options = Options(arguments.seed, arguments.senteval, arguments.html, arguments.json, command, note)
+        assessment = evaluator.assess(arguments.source, names, options)
+    for numbers in assessment.tables():
+        table = terminal.table(*numbers.heads)
+        for row in numbers.rows:
+            table.add_row(*row)
         console.print(table)
-        notes += found.sts.notes
-    if found.transfer is not None:
-        table = terminal.table("transfer (accuracy, %)", *found.transfer.tasks, "average")
-        accuracies = [task.accuracy for task in found.transfer.tasks.values()]
-        table.add_row(found.name, *(f"{100 * a:.2f}" for a in [*accuracies, found.transfer.average]))
-        console.print(table)
-        notes += found.transfer.notes
-    if found.geometry is not None:
-        there = found.geometry
-        console.print(
-            f"STS-B test: alignment {there.alignment:.4f} ({there.positives} pairs above 4), "
-            f"uniformity {there.uniformity:.4f} ({there.sentences:,} sentences)",
-            highlight=False,
-        )
-    for line in notes:
+    for line in assessment.lines():
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if found.health is not None:
-        _health(console, found.health, describe(found.health))
-    return terminal.written(console, arguments)
+    if assessment.health is not None:
+        _health(console, assessment.health, describe(assessment.health))
+    terminal.written(console, arguments)
 
 
 def _inspect(arguments: argparse.Namespace) -> None:
@@ -190,7 +154,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
-        found = inspection.run_compare(
+        comparison = inspection.run_compare(
             arguments.files,
             arguments.labels,
             arguments.html,
@@ -200,10 +164,10 @@ def _compare(arguments: argparse.Namespace) -> None:
             arguments.drop,
             command=_said(arguments, "compare", arguments.files),
         )
-    table = terminal.table("measure", *(escape(entry.name) for entry in found.entries))
-    for row in found.rows:
-        shown = ["" if v is None else f"{v:.4g}" for v in row.values]
-        table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(shown)))
+    table = terminal.table("measure", *(escape(entry.name) for entry in comparison.entries))
+    for row in comparison.rows:
+        cells = ["" if v is None else f"{v:.4g}" for v in row.values]
+        table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(cells)))
     console.print(table)
     terminal.written(console, arguments)
 

@@ -1,4 +1,4 @@
-"""`isotherm train`. Its settings depend on what it trains: `isotherm.train.config` reads them."""
+"""`isotherm train`. Its settings depend on what it trains: `isotherm.train.commandline` reads them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ examples:
   isotherm train --config mine.yaml --epochs 20 --out runs/mine --resume
   isotherm train --data text:sentences.txt --out runs/sentences      SimCSE, a small encoder from scratch
   isotherm train --data text:sentences.txt --encoder minilm --loss MACLLoss --out runs/minilm
+  isotherm train --loss ./mine.py:MyLoss --loss.margin 0.2 --out runs/mine   a loss of your own; so --encoder, --data
   torchrun --nproc-per-node=2 -m isotherm.cli train --out runs/two   the same result on two processes
 
   --preset NAME               a recipe from the list below
   --config FILE               settings from a YAML file
   --print_config              print all settings as YAML and stop
+  --trust-code                run code that a YAML file names (what is typed here is run anyway)
 """
 
 
 def run(argv: Sequence[str]) -> int:
-    from isotherm.train import config as settings
+    from isotherm.train import commandline
 
     with terminal.mistakes():
         if "--help" in argv or "-h" in argv:
-            print(TRAIN + settings.help_text(argv) + "\n\n" + settings.listing())
+            print(TRAIN + commandline.help_text(argv) + "\n\n" + commandline.listing())
             return 0
-        config, place, only_print = settings.parse(argv)
+        config, place, only_print = commandline.parse(argv)
         if only_print:
             from isotherm.train.runs import as_yaml
 
@@ -46,12 +48,13 @@ def run(argv: Sequence[str]) -> int:
 
         try:
             result = train(config, place)
+            leader = world.rank() == 0
         except Stopped as stopped:
             print(f"isotherm: {stopped}", file=sys.stderr)
             return 0
         finally:
             world.leave()
-    if result:
-        found = ", ".join(f"{name} {value:.4g}" for name, value in result["measures"].items())
-        print(f"{place.out}: {found}; {result['seconds']:.1f} s", flush=True)
+    if leader:
+        measures = ", ".join(f"{name} {value:.4g}" for name, value in result.measures.items())
+        print(f"{place.out}: {measures}; {result.seconds:.1f} s", flush=True)
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,33 +11,44 @@ import torch
 from torch import Tensor
 
 from isotherm import probes as evaluate
-from isotherm.checks import did_you_mean
-from isotherm.files import write_json
-from isotherm.inspect.health import Health, examine
-from isotherm.inspect.page import page_of
-from isotherm.inspect.reading import Embedding
+from isotherm.data.images import Images
+from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, examined, written
+from isotherm.inspect.health import Health
 from isotherm.probes import PROTOCOLS, Score, Spread, features_of
+from isotherm.train.modality.images import OpenedImages
 from isotherm.train.monitor import labelled, some, two_views
-from isotherm.train.runs import Opened, open_run
+from isotherm.train.runs import open_run
 
 AUGMENTED = tuple(f"{name}-augmented" for name in PROTOCOLS)
 PROBES = ("knn", "linear", *PROTOCOLS, *AUGMENTED, "finetune", "fewshot", "fewshot-finetune")
 """What `--probe` takes."""
+USUAL: tuple[str, ...] = ("knn", "linear")
 SHOTS = 5
 NEIGHBOURS = (1, 10, 20, 200)
 MAP = 10_000
 """Test images whose embedding is examined, at most."""
 
-Note = Callable[[str, str], None]
-
 
 @dataclass(frozen=True, eq=False)
-class Assessment:
+class ImageAssessment:
     """Scores of the probes by name, and the health of the embedding of the test images."""
 
     out: Path
     scores: dict[str, Score | Spread]
     health: Health | None
+
+    def tables(self) -> list[Table]:
+        rows = []
+        for name, score in self.scores.items():
+            low, high = score.interval
+            value = score.accuracy if isinstance(score, Score) else score.mean
+            other = f"{100 * score.balanced:.2f} %" if isinstance(score, Score) else f"sd {100 * score.sd:.2f}"
+            interval = f"{100 * low:.2f} to {100 * high:.2f}"
+            rows.append((name, f"{100 * value:.2f} %", interval, other, f"{score.n:,}"))
+        return [Table(("probe", "accuracy", "95 % interval", "balanced, or sd over seeds", "n"), tuple(rows))]
+
+    def lines(self) -> list[str]:
+        return []
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -48,22 +59,15 @@ class Assessment:
 
 
 def assess(
-    out: Path,
-    probes: Sequence[str] = ("knn", "linear"),
-    seed: int = 0,
-    html: Path | None = None,
-    to_json: Path | None = None,
-    command: str = "",
-    note: Note = lambda stage, detail: None,
-) -> Assessment:
+    source: str | Path,
+    probes: Sequence[str] = USUAL,
+    options: Options = Options(),  # noqa: B008
+) -> ImageAssessment:
     """Probe a run's frozen encoder on its test images, and examine its embedding of them."""
-    if not probes:
-        raise ValueError(f"no probe is named; there is: {', '.join(PROBES)}.")
-    for name in probes:
-        if name not in PROBES:
-            raise ValueError(f"no probe '{name}'{did_you_mean(name, PROBES)}")
-    note("opening the run", "")
-    run = open_run(out)
+    check_probes(probes, PROBES, "images")
+    options.check()
+    options.note("opening the run", "")
+    run = open_run(Path(source))
     if run.test is None:
         raise ValueError(f"{run.config.data} has no part '{run.config.test}' to judge on.")
     if not (labelled(run.images) and labelled(run.test)):
@@ -73,21 +77,19 @@ def assess(
     fixed: tuple[Tensor, Tensor] | None = None
     for name in probes:
         if not (name in AUGMENTED or name.endswith("finetune")) and fixed is None:
-            note("features", "")
+            options.note("features", "")
             train = features_of(run.network.encoder, run.images, run.recipe)
             fixed = train, features_of(run.network.encoder, known, run.recipe)
-        note(name, "")
-        scores |= _probe(name, run, known, fixed, seed)
-    note("examining the embedding", "")
-    health = _examined(run, html, seed, command)
-    found = Assessment(out, scores, health)
-    if to_json is not None:
-        write_json(to_json, found.as_dict())
-    return found
+        options.note(name, "")
+        scores |= _probe(name, run, known, fixed, options.seed)
+    options.note("examining the embedding", "")
+    assessment = ImageAssessment(run.out, scores, _examined(run, options))
+    written(assessment, options)
+    return assessment
 
 
 def _probe(
-    name: str, run: Opened, test: Any, fixed: tuple[Tensor, Tensor] | None, seed: int
+    name: str, run: OpenedImages, test: Images, fixed: tuple[Tensor, Tensor] | None, seed: int
 ) -> dict[str, Score | Spread]:
     train, encoder = run.images, run.network.encoder
     if name == "finetune":
@@ -109,16 +111,11 @@ def _probe(
     return {name: evaluate.follow(name, *given, seed=seed)}
 
 
-def _examined(run: Opened, html: Path | None, seed: int, command: str) -> Health:
+def _examined(run: OpenedImages, options: Options) -> Health:
     assert run.test is not None
-    images = some(run.test, MAP, seed)
+    images = some(run.test, MAP, options.seed)
     z = features_of(run.network, images, run.recipe)
     second = None
     if len(run.recipe.views) > 1 and run.recipe.views[0].size == run.recipe.views[1].size:
-        z, second = two_views(run.network, images, run.recipe, seed)
-    health = examine(z, images.labels, second, name=run.out.name, classes=images.classes, seed=seed)
-    if html is not None:
-        rows = torch.arange(len(z))
-        embedding = Embedding(run.out.name, z, images.labels, images.classes, second, rows, len(z), ())
-        page_of(health, embedding, seed=seed, command=command).write(html)
-    return health
+        z, second = two_views(run.network, images, run.recipe, options.seed)
+    return examined(embedding_of(run.out.name, z, images.labels, images.classes, second), options)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from isotherm.checks import did_you_mean
 from isotherm.data import senteval
-from isotherm.data.sentences import is_text
 from isotherm.encoders import text
-from isotherm.files import write_json
-from isotherm.inspect.health import Health, examine
-from isotherm.inspect.page import page_of
-from isotherm.inspect.reading import Embedding
+from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, examined, written
+from isotherm.inspect.health import Health
 from isotherm.probes.sts import STS, Geometry, sts, stsb_geometry
 from isotherm.probes.transfer import Transfer, transfer
 from isotherm.train import runs
 
 PROBES = ("sts", "senteval")
 """What `--probe` takes."""
-SHOWN = 5000
+USUAL: tuple[str, ...] = ("sts",)
+EXAMINED = 5000
 """Sentences whose embedding is examined, at most."""
-
-Note = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +36,30 @@ class TextAssessment:
     notes: tuple[str, ...] = ()
     """What was asked for and is not there."""
 
+    def tables(self) -> list[Table]:
+        tables = []
+        if self.sts is not None:
+            scores = [*(task.spearman for task in self.sts.tasks.values()), self.sts.average]
+            row = (self.name, *("undefined" if s is None else f"{100 * s:.2f}" for s in scores))
+            tables.append(Table(("similarity (Spearman × 100, all)", *self.sts.tasks, "average"), (row,)))
+        if self.transfer is not None:
+            accuracies = [*(task.accuracy for task in self.transfer.tasks.values()), self.transfer.average]
+            row = (self.name, *(f"{100 * a:.2f}" for a in accuracies))
+            tables.append(Table(("transfer (accuracy, %)", *self.transfer.tasks, "average"), (row,)))
+        return tables
+
+    def lines(self) -> list[str]:
+        lines = []
+        if self.geometry is not None:
+            there = self.geometry
+            lines.append(
+                f"STS-B test: alignment {there.alignment:.4f} ({there.positives} pairs above 4), "
+                f"uniformity {there.uniformity:.4f} ({there.sentences:,} sentences)"
+            )
+        for notes in (self.notes, *(part.notes for part in (self.sts, self.transfer) if part is not None)):
+            lines += notes
+        return lines
+
     def as_dict(self) -> dict[str, Any]:
         parts = {"sts": self.sts, "senteval": self.transfer, "stsb_geometry": self.geometry}
         return {
@@ -52,16 +68,6 @@ class TextAssessment:
             "measures": {} if self.health is None else self.health.values,
             "notes": list(self.notes),
         }
-
-
-def about_sentences(source: str) -> bool:
-    """Whether `source` is an encoder of sentences: minilm, hf:NAME, a model's folder, a run that learnt from text."""
-    if text.is_text_encoder(source):
-        return True
-    settings = Path(source) / runs.CONFIG
-    if settings.exists():
-        return is_text(str(runs.read_config(Path(source)).get("data")))
-    return (Path(source) / "config.json").exists()
 
 
 def encoder_of(source: str) -> text.TextEncoder:
@@ -78,25 +84,16 @@ def encoder_of(source: str) -> text.TextEncoder:
 
 
 def assess(
-    source: str,
-    probes: Sequence[str] = ("sts",),
-    folder: Path | None = None,
-    seed: int = 0,
-    html: Path | None = None,
-    to_json: Path | None = None,
-    command: str = "",
-    note: Note = lambda stage, detail: None,
+    source: str | Path,
+    probes: Sequence[str] = USUAL,
+    options: Options = Options(),  # noqa: B008
 ) -> TextAssessment:
-    """Probe an encoder of sentences on the data in `folder` (by default senteval in the data root)."""
-    if not probes:
-        raise ValueError(f"no probe is named; there is: {', '.join(PROBES)}.")
-    for name in probes:
-        if name not in PROBES:
-            raise ValueError(f"no probe '{name}' for sentences{did_you_mean(name, PROBES)}")
-    place = senteval.folder(folder)
-    for path in (html, to_json):
-        if path is not None and not path.parent.is_dir():
-            raise ValueError(f"no folder {path.parent} to write {path.name} into.")
+    """Probe an encoder of sentences on SentEval's data."""
+    source = str(source)
+    check_probes(probes, PROBES, "sentences")
+    place = senteval.folder(options.senteval)
+    options.check()
+    note = options.note
     note("reading the tasks", str(place))
     there = {"sts": _rated(place), "senteval": _classified(place)}
     absent = [name for name in probes if not there[name]]
@@ -112,37 +109,28 @@ def assess(
     learnt = transfer(encode, place, note=lambda task: note(f"transfer, {task}", "")) if "senteval" in asked else None
     note("examining the embedding", "")
     geometry = stsb_geometry(encode, place, "test") if similar is not None and "STS-B" in similar.tasks else None
-    shown = there["sts"].get("STS-B") or next(iter({**there["sts"], **there["senteval"]}.values()))
-    health = _examined(Path(source).name, encode(shown[:SHOWN]), html, seed, command)
-    found = TextAssessment(source, similar, learnt, geometry, health, notes)
-    if to_json is not None:
-        write_json(to_json, found.as_dict())
-    return found
+    sentences = there["sts"].get("STS-B") or next(iter({**there["sts"], **there["senteval"]}.values()))
+    health = examined(embedding_of(Path(source).name, encode(sentences[:EXAMINED])), options)
+    assessment = TextAssessment(source, similar, learnt, geometry, health, notes)
+    written(assessment, options)
+    return assessment
 
 
 def _rated(place: Path) -> dict[str, list[str]]:
     """The different sentences of every similarity task that is there; a line that cannot be read is told now."""
-    found = {task: senteval.rated(place, task)[0] for task in senteval.SIMILARITY}
+    tasks = {task: senteval.rated(place, task)[0] for task in senteval.SIMILARITY}
     return {
         task: list(dict.fromkeys(s for part in parts for column in (part.first, part.second) for s in column))
-        for task, parts in found.items()
+        for task, parts in tasks.items()
         if parts
     }
 
 
 def _classified(place: Path) -> dict[str, list[str]]:
     """The same of the transfer tasks."""
-    found = {task: senteval.classified(place, task)[0] for task in senteval.TRANSFER}
+    tasks = {task: senteval.classified(place, task)[0] for task in senteval.TRANSFER}
     return {
         task: list(dict.fromkeys(s for part in parts.values() for s in (*part.first, *part.second) if s))
-        for task, parts in found.items()
+        for task, parts in tasks.items()
         if parts
     }
-
-
-def _examined(name: str, z: Tensor, html: Path | None, seed: int, command: str) -> Health:
-    health = examine(z, name=name, seed=seed)
-    if html is not None:
-        embedding = Embedding(name, z, None, (), None, torch.arange(len(z)), len(z), ())
-        page_of(health, embedding, seed=seed, command=command).write(html)
-    return health

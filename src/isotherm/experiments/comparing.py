@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Comparison
-from isotherm.train.config import flat
+from isotherm.train.layers import flat
 
 CONFIDENCE = 0.95
 

@@ -49,8 +49,8 @@ def carry_out(
     found = {
         "measures": measure(folder, groups),
         "groups": list(groups),
-        "seconds": result["seconds"],
-        "versions": result["versions"],
+        "seconds": result.seconds,
+        "versions": dict(result.versions),
     }
     files.write_json(folder / MEASURED, found)
     for name in (runs.BEST, FAILURE):

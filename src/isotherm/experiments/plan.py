@@ -15,7 +15,8 @@ from isotherm.data.sentences import is_text
 from isotherm.data.sets import there
 from isotherm.experiments.study import Point
 from isotherm.train.config import Config, Runtime
-from isotherm.train.loop import Run, fabric_for, keep_freed_memory
+from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.loop import Run
 from isotherm.train.modality import sentences
 from isotherm.train.modality.images import images_of
 

@@ -25,7 +25,7 @@ from isotherm.experiments.study import Comparison, PaperTable, Study, Verdict
 from isotherm.measures.catalogue import in_groups, measure
 from isotherm.report import Cell, Finding, Page, figures
 from isotherm.report.charts import Drawing
-from isotherm.train.config import flat
+from isotherm.train.layers import flat
 
 Judged = list[dict[str, Any]]
 FAIR = (

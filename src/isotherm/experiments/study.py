@@ -19,7 +19,9 @@ from isotherm.checks import did_you_mean
 from isotherm.data import sets
 from isotherm.data.sentences import is_text
 from isotherm.measures.catalogue import USUAL, in_groups
-from isotherm.train.config import Config, configure, merge, nested
+from isotherm.train.commandline import configure
+from isotherm.train.config import Config
+from isotherm.train.layers import merge, nested
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Records

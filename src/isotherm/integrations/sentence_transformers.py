@@ -24,9 +24,6 @@ __all__ = ["ContrastiveModel", "SentenceTransformerLoss"]
 Pooling = Literal["cls", "mean"]
 """The first token's vector, or the mean over the tokens that are not padding."""
 
-NEED_A_PREDICTOR = (losses.BYOLLoss, losses.SimSiamLoss)
-"""One view predicts the other through a network of its own. Without it they collapse, and here is none."""
-
 
 class SentenceTransformerLoss(nn.Module):
     """A loss of `isotherm.nn` as sentence-transformers' trainer wants it: columns of texts in, a scalar out.
@@ -156,4 +153,4 @@ def _check(loss: Loss, pairing: Pairing, symmetric: bool, views: int) -> None:
 
 
 def _usable(loss: type[Loss]) -> bool:
-    return loss is not Loss and not loss.takes_labels and not issubclass(loss, NEED_A_PREDICTOR)
+    return loss is not Loss and not loss.takes_labels and not loss.needs_predictor

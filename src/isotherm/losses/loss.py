@@ -44,6 +44,10 @@ class Loss(nn.Module):
 
     takes_labels: ClassVar[bool] = False
     """Whether the positives are those with the query's label."""
+    negative_free: ClassVar[bool] = False
+    """Whether it compares no two items."""
+    needs_predictor: ClassVar[bool] = False
+    """Whether view 0 must come from a predictor: without one it makes all embeddings equal."""
 
     @property
     def without_negatives(self) -> str:

@@ -19,6 +19,7 @@ __all__ = ["BYOLLoss", "BarlowTwinsLoss", "SimSiamLoss", "VICRegLoss"]
 class _NegativeFree(Loss):
     """Views in, no candidates."""
 
+    negative_free = True
     without_negatives = "compares no items"
 
     def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:
@@ -117,6 +118,8 @@ class BYOLLoss(_NegativeFree):
     Fixed points: 0 when prediction and target point the same way.
     """
 
+    needs_predictor = True
+
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
 
@@ -136,6 +139,8 @@ class SimSiamLoss(_NegativeFree):
 
     Fixed points: −1 when prediction and target point the same way.
     """
+
+    needs_predictor = True
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)

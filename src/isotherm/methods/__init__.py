@@ -3,7 +3,7 @@
 from isotherm.methods.bank import MemoryBank
 from isotherm.methods.build import METHODS, method
 from isotherm.methods.in_batch import InBatch
-from isotherm.methods.method import Method, MomentumCopy, Network
+from isotherm.methods.method import Given, Method, MomentumCopy, Network
 from isotherm.methods.momentum import MoCoV2, MoCoV3
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
@@ -13,6 +13,7 @@ __all__ = [
     "BYOL",
     "METHODS",
     "Autoencoder",
+    "Given",
     "InBatch",
     "MemoryBank",
     "Method",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isotherm import world
 from isotherm.losses.loss import Loss, full_precision
-from isotherm.methods.method import Method, Network, takes
+from isotherm.methods.method import Given, Method, Network, takes
 from isotherm.pairing import banked, unit
 from isotherm.types import Batch
 
@@ -30,19 +30,17 @@ class MemoryBank(Method):
         self,
         network: Network,
         loss: Loss,
-        items: int,
-        width: int,
+        given: Given,
         momentum: float = 0.5,
         negatives: int | None = None,
-        seed: int = 0,
     ) -> None:
         super().__init__(network, takes(loss, "a memory bank", "its bank's entries"))
         if not 0 <= momentum < 1:
             raise ValueError(f"the bank's momentum lies in [0, 1), got {momentum}.")
         if negatives is not None and negatives < 1:
             raise ValueError(f"a query needs 1 negative or more, got {negatives}.")
-        self.seed, self.momentum, self.negatives = seed, momentum, negatives
-        start = torch.randn(items, width, generator=torch.Generator().manual_seed(seed))
+        self.seed, self.momentum, self.negatives = given.seed, momentum, negatives
+        start = torch.randn(given.items, given.width, generator=torch.Generator().manual_seed(given.seed))
         self.register_buffer("bank", unit(start, "bank"))
         self.pending: tuple[Tensor, Tensor] | None = None
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-from torch import nn
 
 from isotherm.checks import did_you_mean, known_settings
 from isotherm.losses.loss import Loss
 from isotherm.methods.bank import MemoryBank
 from isotherm.methods.in_batch import InBatch
-from isotherm.methods.method import Method, Network
+from isotherm.methods.method import Given, Method, Network
 from isotherm.methods.momentum import MoCoV2, MoCoV3
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
 from isotherm.methods.simcse import SimCSE
 
-GIVEN = ("self", "network", "predictor", "loss", "items", "width", "classes", "seed", "hard_negatives")
-"""Arguments that come from the run, not from the user."""
+FROM_THE_RUN = ("self", "network", "loss", "given")
+"""Arguments that a user does not set."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class MethodSpec:
     def settings(self) -> dict[str, inspect.Parameter]:
         """What a user may set."""
         parameters = inspect.signature(self.kind.__init__, eval_str=True).parameters
-        return {name: p for name, p in parameters.items() if name not in GIVEN}
+        return {name: p for name, p in parameters.items() if name not in FROM_THE_RUN}
 
 
 METHODS = {
@@ -70,44 +69,23 @@ METHODS = {
 """The methods by name."""
 
 
-def named(name: str) -> MethodSpec:
+def method_spec(name: str) -> MethodSpec:
     if name not in METHODS:
         raise ValueError(f"no method '{name}'{did_you_mean(name, METHODS)}")
     return METHODS[name]
 
 
-def method(
-    name: str,
-    network: Network,
-    loss: Loss | None = None,
-    *,
-    width: int,
-    predictor: nn.Module | None = None,
-    items: int = 0,
-    classes: int = 0,
-    seed: int = 0,
-    hard_negatives: bool = False,
-    **settings: Any,
-) -> Method:
-    """A method by name around a network whose embeddings have this `width`.
-
-    `items` is how many images a bank must remember, `classes` how many labels there are; with `hard_negatives` the
-    last view holds those and no positives.
-    """
-    found = named(name)
-    known_settings(f"method '{name}'", settings, list(found.settings))
-    given: dict[str, Any] = {
-        "loss": loss,
-        "predictor": predictor,
-        "items": items,
-        "width": width,
-        "classes": classes,
-        "seed": seed,
-        "hard_negatives": hard_negatives,
-    }
-    wanted = inspect.signature(found.kind.__init__).parameters
+def method(name: str, network: Network, loss: Loss | None, given: Given, **settings: Any) -> Method:
+    """A method by name around a network, with what the run brings and the settings a user may set."""
+    spec = method_spec(name)
+    known_settings(f"method '{name}'", settings, list(spec.settings))
+    wanted = inspect.signature(spec.kind.__init__).parameters
     if "loss" in wanted and loss is None:
-        raise ValueError(f"method '{name}' needs a loss, for instance {found.loss}.")
+        raise ValueError(f"method '{name}' needs a loss, for instance {spec.loss}.")
     if "loss" not in wanted and loss is not None:
         raise ValueError(f"method '{name}' has its own objective and takes no loss, got {type(loss).__name__}.")
-    return found.kind(network, **{k: v for k, v in given.items() if k in wanted}, **settings)
+    if given.hard_negatives and not spec.kind.takes_hard_negatives:
+        raise ValueError(f"hard negatives need --method simcse; {name} would take them for positives.")
+    offered = {"loss": loss, "given": given}
+    make: Callable[..., Method] = spec.kind
+    return make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from isotherm.losses.loss import Loss
-from isotherm.losses.negative_free import BYOLLoss, SimSiamLoss
 from isotherm.methods.method import Method, Network
 from isotherm.types import Batch
 
@@ -21,11 +20,12 @@ class InBatch(Method):
     """
 
     def __init__(self, network: Network, loss: Loss) -> None:
-        if isinstance(loss, BYOLLoss | SimSiamLoss):
-            name = type(loss).__name__.removesuffix("Loss")
+        if loss.needs_predictor:
+            name = type(loss).__name__
+            able = sorted(("byol", "simsiam"), key=lambda method: method not in name.lower())  # its own first
             raise ValueError(
-                f"{type(loss).__name__} without a predictor or a slow copy makes all embeddings equal; "
-                f"use --method {name.lower()}."
+                f"{name} without a predictor or a slow copy makes all embeddings equal; use --method "
+                f"{' or '.join(able)}."
             )
         super().__init__(network, loss)
 

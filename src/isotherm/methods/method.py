@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -31,14 +32,36 @@ class Network(nn.Module):
         return z
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a run brings to its method besides the network and the loss."""
+
+    width: int
+    """How many numbers an embedding has."""
+    items: int = 0
+    """How many a bank must remember."""
+    classes: int = 0
+    """How many labels there are."""
+    seed: int = 0
+    hard_negatives: bool = False
+    """Whether the last view holds those and no positives."""
+    predictor: nn.Module | None = None
+
+    def predictor_for(self, method: str) -> nn.Module:
+        if self.predictor is None:
+            raise ValueError(f"{method} needs a predictor; give it one, such as head('simclr', {self.width}).")
+        return self.predictor
+
+
 class Method(nn.Module):
     """The part every method has. `embed` and `targets` treat each item alone, `objective` compares them all.
 
     So a batch too large for memory is embedded in parts, judged whole, and embedded again for its gradient
-    (`isotherm.train.loop`).
+    (`isotherm.train.step`).
     """
 
     fewest_views: ClassVar[int] = 2
+    takes_hard_negatives: ClassVar[bool] = False
     seed: int = 0
     step: int = 0
     progress: float = 0.0
@@ -107,12 +130,12 @@ class MomentumCopy(nn.Module):
 
 def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
     """Each view through the network; views of one size go together."""
-    made: dict[int, Tensor] = {}
+    embeddings: dict[int, Tensor] = {}
     for shape in dict.fromkeys(v.shape for v in views):
         numbers = [i for i, v in enumerate(views) if v.shape == shape]
         z = network(torch.cat([views[i] for i in numbers]) if len(numbers) > 1 else views[numbers[0]])
-        made |= dict(zip(numbers, z.chunk(len(numbers)), strict=True))
-    return [made[i] for i in range(len(views))]
+        embeddings |= dict(zip(numbers, z.chunk(len(numbers)), strict=True))
+    return [embeddings[i] for i in range(len(views))]
 
 
 def takes(loss: Loss, method: str, instead: str) -> Loss:

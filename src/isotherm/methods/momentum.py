@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from isotherm import world
 from isotherm.losses.loss import Loss, full_precision
-from isotherm.methods.method import Method, MomentumCopy, Network, takes, through
+from isotherm.methods.method import Given, Method, MomentumCopy, Network, takes, through
 from isotherm.pairing import one_way, queued, unit
 from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
@@ -31,20 +31,19 @@ class MoCoV2(Method):
         self,
         network: Network,
         loss: Loss,
-        width: int,
+        given: Given,
         queue: int = 65536,
         momentum: float = 0.999,
         every_view: bool = False,
         intra_batch: bool = False,
         shuffle: bool = True,
-        seed: int = 0,
     ) -> None:
         super().__init__(network, takes(loss, "MoCo v2", "its queue"))
         if queue < 1:
             raise ValueError(f"the queue holds 1 key or more, got {queue}.")
-        self.seed, self.every_view, self.intra_batch, self.shuffle = seed, every_view, intra_batch, shuffle
+        self.seed, self.every_view, self.intra_batch, self.shuffle = given.seed, every_view, intra_batch, shuffle
         self.slow = MomentumCopy(network, momentum)
-        start = torch.randn(queue, width, generator=torch.Generator().manual_seed(seed))
+        start = torch.randn(queue, given.width, generator=torch.Generator().manual_seed(given.seed))
         self.register_buffer("queue", unit(start, "queue"))
         self.register_buffer("place", torch.zeros((), dtype=torch.long))
         self.pending: Tensor | None = None
@@ -68,13 +67,13 @@ class MoCoV2(Method):
         order = torch.randperm(sum(counts), generator=torch.Generator().manual_seed(self.step)).to(device)
         share = order.tensor_split(world.size())[world.rank()]
         start = sum(counts[: world.rank()])
-        made = []
+        returned = []
         for keys in through(self.slow, [world.gather(view)[share] for view in views]):
             everyone = world.gather(keys)
             back = torch.empty_like(everyone)
             back[order] = everyone
-            made.append(back[start : start + n])
-        return made
+            returned.append(back[start : start + n])
+        return returned
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
@@ -116,14 +115,14 @@ class MoCoV3(Method):
     def __init__(
         self,
         network: Network,
-        predictor: nn.Module,
         loss: Loss,
+        given: Given,
         momentum: float = 0.99,
         momentum_end: float = 1.0,
         scale: float | None = None,
     ) -> None:
         super().__init__(network, takes(loss, "MoCo v3", "the keys of its batch"))
-        self.predictor = predictor
+        self.predictor = given.predictor_for("MoCo v3")
         self.slow = MomentumCopy(network, momentum, momentum_end)
         self.scale = scale
 

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from isotherm import world
 from isotherm.encoders import VAE
-from isotherm.methods.method import Method, Network, through
+from isotherm.methods.method import Given, Method, Network, through
 from isotherm.streams import uniforms
 from isotherm.types import Batch
 
@@ -20,13 +20,13 @@ class Supervised(Method):
 
     fewest_views = 1
 
-    def __init__(self, network: Network, width: int, classes: int, smoothing: float = 0.0) -> None:
+    def __init__(self, network: Network, given: Given, smoothing: float = 0.0) -> None:
         super().__init__(network)
-        if classes < 2:
-            raise ValueError(f"supervised learning needs 2 classes or more, the data has {classes}.")
+        if given.classes < 2:
+            raise ValueError(f"supervised learning needs 2 classes or more, the data has {given.classes}.")
         if not 0 <= smoothing < 1:
             raise ValueError(f"smoothing lies in [0, 1), got {smoothing}.")
-        self.classifier = nn.Linear(width, classes)
+        self.classifier = nn.Linear(given.width, given.classes)
         self.smoothing = smoothing
 
     def embed(self, batch: Batch) -> list[Tensor]:
@@ -48,11 +48,11 @@ class Autoencoder(Method):
 
     fewest_views = 1
 
-    def __init__(self, network: Network, seed: int = 0) -> None:
+    def __init__(self, network: Network, given: Given) -> None:
         if not isinstance(network.encoder, VAE):
             raise ValueError("--method vae trains the encoder 'vae'; say --encoder vae.")
         super().__init__(network)
-        self.seed = seed
+        self.seed = given.seed
 
     def embed(self, batch: Batch) -> list[Tensor]:
         vae = self.network.encoder

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from isotherm.losses.loss import Loss
-from isotherm.losses.negative_free import BYOLLoss, SimSiamLoss
-from isotherm.methods.method import Method, MomentumCopy, Network, through
+from isotherm.methods.method import Given, Method, MomentumCopy, Network, through
 from isotherm.types import Batch
 
 
@@ -22,13 +21,13 @@ class BYOL(Method):
     def __init__(
         self,
         network: Network,
-        predictor: nn.Module,
         loss: Loss,
+        given: Given,
         momentum: float = 0.996,
         momentum_end: float = 1.0,
     ) -> None:
         super().__init__(network, predicting(loss, "BYOL"))
-        self.predictor = predictor
+        self.predictor = given.predictor_for("BYOL")
         self.slow = MomentumCopy(network, momentum, momentum_end)
 
     def embed(self, batch: Batch) -> list[Tensor]:
@@ -51,9 +50,9 @@ class SimSiam(Method):
     Chen & He 2021 (arXiv:2011.10566), Alg. 1: the mean over the two directions.
     """
 
-    def __init__(self, network: Network, predictor: nn.Module, loss: Loss) -> None:
+    def __init__(self, network: Network, loss: Loss, given: Given) -> None:
         super().__init__(network, predicting(loss, "SimSiam"))
-        self.predictor = predictor
+        self.predictor = given.predictor_for("SimSiam")
 
     def embed(self, batch: Batch) -> list[Tensor]:
         z = through(self.network, batch.views)
@@ -71,7 +70,7 @@ def each_predicts_the_others(loss: Loss | None, predictions: Sequence[Tensor], t
 
 
 def predicting(loss: Loss, method: str) -> Loss:
-    if not isinstance(loss, BYOLLoss | SimSiamLoss):
+    if not loss.needs_predictor:
         raise ValueError(
             f"{method} predicts one view from another and compares with nobody else: it takes BYOLLoss or "
             f"SimSiamLoss, not {type(loss).__name__}. For that one use --method simclr or mocov3."

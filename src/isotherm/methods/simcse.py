@@ -11,7 +11,7 @@ from isotherm.checks import one_of
 from isotherm.losses.columns import Pairing, contrast
 from isotherm.losses.loss import Loss
 from isotherm.methods.in_batch import InBatch
-from isotherm.methods.method import Network
+from isotherm.methods.method import Given, Network
 from isotherm.types import Batch
 
 
@@ -25,15 +25,18 @@ class SimCSE(InBatch):
     `symmetric` says).
     """
 
+    takes_hard_negatives = True
+
     def __init__(
         self,
         network: Network,
         loss: Loss,
-        hard_negatives: bool = False,
+        given: Given,
         symmetric: bool = False,
         pairing: Pairing = "cross_view",
     ) -> None:
         super().__init__(network, loss)
+        hard_negatives = given.hard_negatives
         self.pairing = one_of("pairing", pairing, get_args(Pairing))
         self.hard_negatives, self.symmetric = hard_negatives, symmetric
         if loss.takes_labels:

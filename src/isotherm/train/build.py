@@ -10,22 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from isotherm import temperature
-from isotherm.data.sentences import is_text
-from isotherm.encoders import head
-from isotherm.encoders.contract import Encoder
-from isotherm.encoders.text import TextEncoder, is_text_encoder
-from isotherm.methods import Method, Network, SimCSE, method
-from isotherm.methods.build import named
-from isotherm.train.config import Config, build_loss, settings_of
-from isotherm.train.modality.images import ImageModality
-from isotherm.train.modality.sentences import SentenceModality
+from isotherm.methods import Given, Method, method
+from isotherm.train.config import Config
+from isotherm.train.lookup import build_loss
+from isotherm.train.modality import Modality, modality_of
+from isotherm.train.networks import networks as networks
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
     """A run before its first step."""
 
-    material: ImageModality | SentenceModality
+    material: Modality
     """What it learns from."""
     method: Method
     tau: temperature.CosineSchedule | None
@@ -43,44 +39,22 @@ def build(config: Config, folder: Path | None = None) -> Built:
     loss, tau = build_loss(config.loss)
     width = network.head.width
     assert isinstance(width, int)
-    found = method(
-        config.method["name"],
-        network,
-        loss,
+    brought = Given(
         width=width,
-        predictor=predictor,
         items=len(given.ids),
         classes=given.classes,
         seed=config.seed,
         hard_negatives=given.hard_negatives,
-        **settings_of(config.method),
+        predictor=predictor,
     )
-    if given.hard_negatives and not isinstance(found, SimCSE):
-        raise ValueError(f"hard negatives need --method simcse; {config.method['name']} would take them for positives.")
-    found.check_views(given.views - given.hard_negatives)
-    return Built(given, found, tau)
+    built = method(config.method.name, network, loss, brought, **config.method.settings)
+    built.check_views(given.views - given.hard_negatives)
+    return Built(given, built, tau)
 
 
-def material(config: Config, folder: Path | None = None) -> ImageModality | SentenceModality:
+def material(config: Config, folder: Path | None = None) -> Modality:
     """What a configuration learns from."""
-    if is_text(config.data):
-        return SentenceModality.of(config, folder)
-    if is_text_encoder(config.encoder["name"]):
-        raise ValueError(
-            f"encoder '{config.encoder['name']}' reads sentences; {config.data} holds images. "
-            "Sentences are --data text:PATH."
-        )
-    return ImageModality.of(config)
-
-
-def networks(config: Config, backbone: Encoder | TextEncoder) -> tuple[Network, nn.Module | None]:
-    """The encoder with its head, and the predictor if the method has one."""
-    projector = head(config.head["name"], backbone.width, **settings_of(config.head))
-    predictor = None
-    if named(config.method["name"]).predictor:
-        settings = {**settings_of(config.predictor), "width": projector.width}  # it is compared with an embedding
-        predictor = head(config.predictor["name"], projector.width, **settings)
-    return Network(backbone, projector), predictor
+    return modality_of(config).of(config, folder)
 
 
 def temperature_of(loss: nn.Module | None) -> float | None:

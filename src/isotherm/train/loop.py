@@ -1,44 +1,48 @@
 """The loop: every method's, on any device, in one process or many; killed anywhere, it resumes to the same weights.
 
-A step is a pure function of the state and (seed, step): the batch and its views (`data.loader`), the learning rate, the
-random numbers of the network. So a checkpoint needs no position but the step, and no generator's state.
+A step is a pure function of the state and (seed, step) (`train.step`). So a checkpoint needs no position but the step,
+and no generator's state.
 """
 
 from __future__ import annotations
 
 import copy
-import ctypes
-import logging
 import math
-import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from isotherm import files, world
+from isotherm import doors, files, world
 from isotherm.encoders.sync_batchnorm import sync_batchnorm
-from isotherm.methods import Method, MomentumCopy
+from isotherm.methods import MomentumCopy, Network
 from isotherm.train import runs
 from isotherm.train.build import Built, build, temperature_of
-from isotherm.train.config import Config, Runtime, differences, nested
+from isotherm.train.config import Config, Runtime
+from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.lookup import code_in
+from isotherm.train.modality.modality import Opened
 from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
-from isotherm.train.schedule import rate, scaled_rate
-from isotherm.train.state import Metrics, save_checkpoint
+from isotherm.train.result import RunResult
+from isotherm.train.schedule import Schedule, scaled_rate
+from isotherm.train.state import Metrics, State, save_checkpoint
+from isotherm.train.step import NotFinite, Step, Stepper
+from isotherm.types import Batch
 
 COLLAPSED = 0.99
 """Mean similarity of different items above which a run is said to collapse."""
 SHARE = 40
 """A checkpoint is written no sooner than after this many times the time the last one took: under 3 % of the run."""
+
+
+Line = dict[str, float | None]
+"""A line of metrics."""
 
 
 class Stopped(Exception):
@@ -49,70 +53,31 @@ class Diverged(ValueError):
     """The loss or a gradient is not finite."""
 
 
-@dataclass
-class State:
-    """What a run is made of between two steps."""
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run that has ended: its result, and the run itself, ready to be probed."""
 
-    config: Config
-    built: Built
-    optimizer: torch.optim.Optimizer
-    average: MomentumCopy | None = None
-    step: int = 0
-    seconds: float = 0.0
-    skipped: int = 0
-    loss_sum: float = 0.0
-    loss_count: int = 0
-    """Over the epoch so far."""
-    best: float = -1.0
-    fingerprint: str = ""
-    warned: bool = False
-    last_save: float = field(default_factory=time.monotonic)
-    save_seconds: float = 0.0
-
-    @property
-    def method(self) -> Method:
-        return self.built.method
-
-    def saved(self, precision: dict[str, Any], metrics: int) -> dict[str, Any]:
-        return {
-            "config": self.config.as_dict(),
-            "step": self.step,
-            "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "average": None if self.average is None else self.average.state_dict(),
-            "precision": precision,
-            "metrics": metrics,
-            "seconds": self.seconds,
-            "skipped": self.skipped,
-            "loss": [self.loss_sum, float(self.loss_count)],
-            "best": self.best,
-            "fingerprint": self.fingerprint,
-            "warned": self.warned,
-            "rng": torch.get_rng_state(),
-        }
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        changed = differences(nested(saved["config"]), self.config.as_dict())
-        if changed:
-            raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
-        if saved["fingerprint"] != self.fingerprint:
-            raise ValueError(
-                f"the items of {self.config.data} are not those this run was started with (fingerprint "
-                f"{self.fingerprint} instead of {saved['fingerprint']}). Bring the old data back, or start a new run."
-            )
-        self.method.load_state_dict(saved["method"])
-        self.optimizer.load_state_dict(saved["optimizer"] if "optimizer" in saved else saved["optimiser"])
-        if self.average is not None:
-            self.average.load_state_dict(saved["average"])
-        self.step, self.seconds, self.skipped = saved["step"], saved["seconds"], saved["skipped"]
-        self.loss_sum, self.loss_count = saved["loss"][0], int(saved["loss"][1])
-        self.best, self.warned = saved["best"], saved["warned"]
+    result: RunResult
+    opened: Opened
 
 
-def train(config: Config, place: Runtime) -> dict[str, Any]:
-    """Run a configuration to its end in ``place.out`` and give its result."""
+def train(config: Config, place: Runtime) -> RunResult:
+    """Run a configuration to its end in ``place.out`` and give its result; only the first process measures."""
+    return _ended(config, place)[0]
+
+
+def run_to_end(config: Config, place: Runtime) -> Finished:
+    """The same, and the run as `runs.reopen` would give it: from memory, unless it had ended before."""
+    result, run = _ended(config, place)
+    assert place.out is not None
+    return Finished(result, runs.reopen(place.out) if run is None else run.opened())
+
+
+def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
+    """A run's result, and the run if it was not at its end already."""
     if place.out is None:
         raise ValueError("a run needs a folder: --out DIR.")
+    doors.allow(*code_in(config.as_dict()))  # whoever has a configuration in hand was asked when it was read
     keep_freed_memory()
     fabric = fabric_for(config, place)
     finished = None
@@ -125,9 +90,10 @@ def train(config: Config, place: Runtime) -> dict[str, Any]:
     if world.any_of(problem is not None, fabric.device):
         raise problem or ValueError("the first process could not start; it says why.")
     if world.any_of(finished is not None, fabric.device):
-        return finished or {}
+        return finished or runs.read_result(place.out), None
     with runs.alone(place.out) if world.rank() == 0 else nullcontext():
-        return Run(fabric, config, place).to_the_end()
+        run = Run(fabric, config, place)
+        return run.to_the_end(), run
 
 
 class Run:
@@ -138,49 +104,60 @@ class Run:
         self.fabric, self.config, self.place, self.out = fabric, config, place, place.out
         self.device: torch.device = fabric.device
         self.leader = world.rank() == 0
-        built = build(config, self.out)
-        if world.size() > 1 and config.sync_bn:
-            sync_batchnorm(built.method)
         on_processor = self.device.type == "cpu"  # where convolutions are a third faster so
-        self.last = on_processor if place.channels_last is None else place.channels_last
-        layout: Any = {"memory_format": torch.channels_last} if self.last else {}
-        built.method.to(self.device, **layout)
-        if config.precision == "64-true":
-            built.method.double()
-        peak = scaled_rate(config.lr, config.batch, config.lr_scaling)
-        made = optimizer(
-            config.optimizer,
-            built.method,
-            peak,
-            config.momentum,
-            config.weight_decay,
-            config.decay_all,
-            config.nesterov,
-        )
-        average = None if config.ema is None else MomentumCopy(built.method.network, config.ema)
-        self.state = State(config, built, made, average, fingerprint=built.material.fingerprint())
+        channels_last = on_processor if place.channels_last is None else place.channels_last
+        built = self._built(channels_last)
         self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:
             raise ValueError(f"a batch of {config.batch} on {world.size()} processes cannot be cut in {config.parts}.")
         self.steps = config.epochs * len(self.loader)
-        self.peak = peak
-        self.learning = [p for p in built.method.parameters() if p.requires_grad]
-        self.stepper = fabric.setup_optimizers(made)
-        saved = runs.last_checkpoint(self.out)
-        length = 0
-        self.saved_step = -1
-        if saved is not None:
-            self.state.restore(saved)
-            self.saved_step = self.state.step
-            self._restore_precision(saved["precision"])
-            length = saved["metrics"]
+        self.state = self._begun(built)
+        self.stepper = Stepper(fabric, self.state, self._schedule(), channels_last)
+        length = self._restored()
         if place.compile:
             built.method.network.compile()
         self.progress = Progress(self.steps, len(self.loader), config, place, self.leader, self.state.step)
         self.metrics = Metrics(self.out / runs.METRICS, length) if self.leader else None
         self.asked_to_stop: str | None = None
 
-    def to_the_end(self) -> dict[str, Any]:
+    def _built(self, channels_last: bool) -> Built:
+        """Everything the configuration names, on this process's device."""
+        built = build(self.config, self.out)
+        if world.size() > 1 and self.config.sync_bn:
+            sync_batchnorm(built.method)
+        layout: Any = {"memory_format": torch.channels_last} if channels_last else {}
+        built.method.to(self.device, **layout)
+        if self.config.precision == "64-true":
+            built.method.double()
+        return built
+
+    def _begun(self, built: Built) -> State:
+        """The state before the first step."""
+        c = self.config
+        rule = optimizer(c.optimizer, built.method, self._peak(), c.momentum, c.weight_decay, c.decay_all, c.nesterov)
+        average = None if c.ema is None else MomentumCopy(built.method.network, c.ema)
+        return State(c, built, rule, average, fingerprint=built.material.fingerprint())
+
+    def _peak(self) -> float:
+        return scaled_rate(self.config.lr, self.config.batch, self.config.lr_scaling)
+
+    def _schedule(self) -> Schedule:
+        c = self.config
+        return Schedule(self._peak(), self.steps, len(self.loader), c.schedule, c.milestones, c.factor, c.warmup)
+
+    def _restored(self) -> int:
+        """Go on from the last checkpoint, if there is one; how long the metrics were then."""
+        saved = runs.last_checkpoint(self.out)
+        self.saved_step = -1
+        if saved is None:
+            return 0
+        self.state.restore(saved)
+        self.saved_step = self.state.step
+        if saved["precision"]:
+            self.fabric.strategy.precision.load_state_dict(saved["precision"])
+        return int(saved["metrics"])
+
+    def to_the_end(self) -> RunResult:
         began = time.monotonic()
         before = self.state.seconds
         self.state.method.train()
@@ -218,104 +195,28 @@ class Run:
                 state.loss_sum, state.loss_count = state.loss_sum + value, state.loss_count + 1
             self.progress.step(state.step, value, alike)
             if state.step % self.place.log_every == 0 and value is not None:
-                self._record({"step": state.step, "loss": value, "lr": self.lr, "similarity": alike})
+                self._record({"step": state.step, "loss": value, "lr": self.stepper.lr, "similarity": alike})
             if state.step == (epoch + 1) * each:
                 self._end_of_epoch(epoch)
             self._maybe_save()
 
-    def advance(self, batch: Any) -> tuple[float | None, float]:
-        """One step; its loss, or None if it was skipped, and how alike the embeddings are."""
-        state, method = self.state, self.state.method
-        if self.config.precision == "64-true":
-            batch = batch._replace(views=[v.double() if v.is_floating_point() else v for v in batch.views])
-        if self.last and batch.views[0].ndim == 4:
-            batch = batch._replace(views=[v.contiguous(memory_format=torch.channels_last) for v in batch.views])
-        torch.manual_seed(((self.config.seed * 1_000_003 + state.step) * 1009 + world.rank()) % (1 << 63))
-        c = self.config
-        self.lr = rate(
-            state.step, self.steps, len(self.loader), self.peak, c.schedule, c.milestones, c.factor, c.warmup
-        )
-        for group in state.optimizer.param_groups:
-            group["lr"] = self.lr
-        method.at(state.step, self.steps)
-        self.stepper.zero_grad()
-        counted = statistics(method) if c.nonfinite == "skip" else []
-        value, alike = self._gradients(batch)
-        good = not world.any_of(not math.isfinite(value), self.device)
-        if good:
-            world.average_gradients(self.learning)
-            if c.clip is not None:
-                self.fabric.clip_gradients(method, self.stepper, max_norm=c.clip, error_if_nonfinite=False)
-            good = self._finite_gradients()
-        if good:
-            self.stepper.step()
-            method.after_step()
-            if state.average is not None:
-                state.average.follow(method.network)
-                copy_buffers(state.average.network, method.network)
-        elif self.config.nonfinite == "stop":
-            self._diverged(value, batch)
-        else:
-            state.skipped += 1
-            for buffer, before in counted:
-                buffer.copy_(before)
-        state.step += 1
-        if alike > COLLAPSED and not state.warned and state.step > 10:
+    def advance(self, batch: Batch) -> Step:
+        """One step, and a warning when the embeddings begin to collapse."""
+        try:
+            step = self.stepper.advance(batch)
+        except NotFinite as error:
+            raise self._diverged(error.loss, batch) from None
+        state = self.state
+        if step.similarity > COLLAPSED and not state.warned and state.step > 10:
             state.warned = True
             self.progress.warn(
-                f"step {state.step}: collapse: different items have a mean similarity of {alike:.3f}. "
+                f"step {state.step}: collapse: different items have a mean similarity of {step.similarity:.3f}. "
                 "Try a lower temperature, a lower learning rate, or a head that ends in BN."
             )
-        return (value if good else None), alike
+        return step
 
-    def _gradients(self, batch: Any) -> tuple[float, float]:
-        """Backward through the whole batch, in one go or in parts; the loss and the mean similarity."""
-        method, parts = self.state.method, self.config.parts
-        if parts == 1:
-            with self.fabric.autocast():
-                embedded, targets = method.embed(batch), method.targets(batch)
-                if self._not_finite([*embedded, *targets]):
-                    return float("nan"), 0.0
-                value = method.objective(embedded, targets, batch)
-            self.fabric.backward(value)
-            return float(value.detach()), similarity(embedded)
-        pieces = split(batch, parts)
-        states, first, targets = [], [], []
-        with self.fabric.autocast():
-            with torch.no_grad(), still(method):
-                for piece in pieces:
-                    states.append(chance(self.device))
-                    first.append(method.embed(piece))
-            targets = _joined([method.targets(piece) for piece in pieces])
-            whole = [z.detach().requires_grad_() for z in _joined(first)]
-            if self._not_finite([*whole, *targets]):
-                return float("nan"), 0.0
-            value = method.objective(whole, targets, batch)
-        self.fabric.backward(value)
-        slopes = [torch.zeros_like(z) if z.grad is None else z.grad for z in whole]
-        after = chance(self.device)
-        counts = [len(piece.indices) for piece in pieces]
-        for i, piece in enumerate(pieces):
-            take_chance(states[i], self.device)
-            with self.fabric.autocast():
-                again = method.embed(piece)
-            pairs = [(z, s.split(counts)[i]) for z, s in zip(again, slopes, strict=True) if z.requires_grad]
-            torch.autograd.backward([z for z, _ in pairs], [s for _, s in pairs])
-        take_chance(after, self.device)
-        return float(value.detach()), similarity(whole)
-
-    def _not_finite(self, embedded: Sequence[Tensor]) -> bool:
-        """Whether any process has an embedding that is not: all must know before they compare."""
-        return world.any_of(not all(bool(torch.isfinite(z.detach()).all()) for z in embedded), self.device)
-
-    def _finite_gradients(self) -> bool:
-        """Whether the gradients, which are everyone's mean, are finite. Under 16-mixed the scaler sees to them."""
-        grads = [p.grad for p in self.learning if p.grad is not None]
-        if self.config.precision == "16-mixed" or not grads:
-            return True
-        return bool(torch.isfinite(torch.stack(torch._foreach_norm(grads)).sum()))
-
-    def _diverged(self, value: float, batch: Any) -> None:
+    def _diverged(self, value: float, batch: Batch) -> Diverged:
+        """Keep the batch, and say what happened."""
         indices = world.gather(batch.indices).cpu()
         state = self.state
         tau = temperature_of(state.method.loss)
@@ -327,20 +228,20 @@ class Run:
                 "indices": indices,
                 "temperature": tau,
                 "loss": value,
-                "lr": self.lr,
+                "lr": self.stepper.lr,
                 "config": self.config.as_dict(),
             }
             save_checkpoint(self.out / runs.REPLAY, replay)
         what = "the gradient" if math.isfinite(value) else f"the loss ({value})"
         at = "" if tau is None else f" at temperature {tau:g}"
-        raise Diverged(
-            f"step {state.step}: {what} is not finite{at}, learning rate {self.lr:g}. The batch is in "
+        return Diverged(
+            f"step {state.step}: {what} is not finite{at}, learning rate {self.stepper.lr:g}. The batch is in "
             f"{self.out / runs.REPLAY}; the last checkpoint is untouched. Lower --lr, set --clip, or --nonfinite skip."
         )
 
     def _end_of_epoch(self, epoch: int) -> None:
         state, config = self.state, self.config
-        line: dict[str, Any] = {"step": state.step, "epoch": epoch + 1, "lr": self.lr}
+        line: Line = {"step": state.step, "epoch": epoch + 1, "lr": self.stepper.lr}
         line["loss_mean"] = state.loss_sum / state.loss_count if state.loss_count else None
         tau = temperature_of(state.method.loss)
         if tau is not None:
@@ -348,11 +249,11 @@ class Run:
         if state.skipped:
             line["skipped"] = state.skipped
         if monitor_due(epoch, config.epochs, config.monitor) and self.leader:
-            found = self._monitor(config.monitor_images)
-            line |= found
+            measures = self._monitor(config.monitor_images)
+            line |= measures
             by = state.built.material.criterion
-            if found.get(by, -1.0) > state.best:
-                state.best = found[by]
+            if measures.get(by, -1.0) > state.best:
+                state.best = measures[by]
                 average = None if state.average is None else state.average.state_dict()
                 best = {"step": state.step, by: state.best, "method": state.method.state_dict(), "average": average}
                 save_checkpoint(self.out / runs.BEST, best)
@@ -361,15 +262,25 @@ class Run:
         self.progress.epoch(line)
         self._record({**line, "seconds": round(state.seconds, 3)})
 
-    def _network(self) -> Any:
+    def _network(self) -> Network:
         """What is measured and exported: the network or its average, in float32."""
         network = self.state.method.network if self.state.average is None else self.state.average.network
+        assert isinstance(network, Network)
         return copy.deepcopy(network).float() if self.config.precision == "64-true" else network
+
+    def opened(self) -> Opened:
+        """This run as `runs.reopen` would give it: a copy of the network on the processor, and the data at hand."""
+        network = copy.deepcopy(self._network())
+        for ours, trained in zip(network.parameters(), self.state.method.network.parameters(), strict=True):
+            ours.requires_grad_(trained.requires_grad)  # an average has none
+            ours.grad = None
+        network.to("cpu", memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        return self.state.built.material.opened(self.out, network)
 
     def _monitor(self, at_most: int | None = None) -> dict[str, float]:
         return self.state.built.material.monitor(self._network(), at_most)
 
-    def _record(self, line: dict[str, Any]) -> None:
+    def _record(self, line: Line) -> None:
         if self.metrics is not None:
             self.metrics.add(line)
             self.progress.track(line)
@@ -399,22 +310,19 @@ class Run:
         self.state.last_save = time.monotonic()
         self.state.save_seconds = self.state.last_save - began
 
-    def _restore_precision(self, saved: dict[str, Any]) -> None:
-        if saved:
-            self.fabric.strategy.precision.load_state_dict(saved)
-
-    def _finish(self) -> dict[str, Any]:
+    def _finish(self) -> RunResult:
         """Measure, export, and say that it is done."""
-        result: dict[str, Any] = {}
+        measures: dict[str, float] = {}
         if self.leader:
-            network = self._network()
-            found = self._monitor()
+            measures = self._monitor()
             if self.state.skipped:
-                found["skipped"] = float(self.state.skipped)
-            self.state.built.material.export(self.out, network.encoder)
-            result = runs.result(self.config, found, self.state.seconds, self.steps)
-            result["notes"] = list(self.state.built.material.notes)
-            files.write_json(self.out / runs.RESULT, result)
+                measures["skipped"] = float(self.state.skipped)
+            self.state.built.material.export(self.out, self._network().encoder)
+        result = RunResult.of(
+            self.config, measures, self.state.seconds, self.steps, tuple(self.state.built.material.notes)
+        )
+        if self.leader:
+            files.write_json(self.out / runs.RESULT, result.as_dict())
         return result
 
     @contextmanager
@@ -439,106 +347,6 @@ class Run:
                 signal.signal(s, handler)
 
 
-def similarity(embedded: Sequence[Tensor]) -> float:
-    """The mean similarity of two different items of this process's batch: 1 when everything has collapsed."""
-    z = embedded[0].detach()
-    if z.ndim != 2 or len(z) < 2:
-        return 0.0
-    z = nn.functional.normalize(z.float(), dim=1)
-    n = len(z)
-    return float((z.sum(0).square().sum() - n) / (n * (n - 1)))
-
-
 def monitor_due(epoch: int, epochs: int, times: int) -> bool:
     """Whether to measure after this epoch: so many times, evenly, the last time at the end."""
     return times > 0 and (epoch + 1) * times // epochs > epoch * times // epochs
-
-
-def split(batch: Any, parts: int) -> list[Any]:
-    """The batch in parts of items, with all views of each."""
-    views = [v.tensor_split(parts) for v in batch.views]
-    return [
-        batch._replace(views=[v[i] for v in views], labels=labels, indices=indices)
-        for i, (labels, indices) in enumerate(
-            zip(batch.labels.tensor_split(parts), batch.indices.tensor_split(parts), strict=True)
-        )
-    ]
-
-
-def _joined(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    return [torch.cat(list(column)) for column in zip(*parts, strict=True)]
-
-
-def chance(device: torch.device) -> list[Tensor]:
-    """Where the random numbers of the processor and of the device are."""
-    here = [torch.get_rng_state()]
-    return [*here, torch.cuda.get_rng_state(device)] if device.type == "cuda" else here
-
-
-def take_chance(state: Sequence[Tensor], device: torch.device) -> None:
-    torch.set_rng_state(state[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state[1], device)
-
-
-@contextmanager
-def still(module: nn.Module) -> Iterator[None]:
-    """BN counts nothing: this pass will be made again."""
-    norms = [(m, m.momentum) for m in module.modules() if isinstance(m, _BatchNorm) and m.momentum is not None]
-    for m, _ in norms:
-        m.momentum = 0.0
-    try:
-        yield
-    finally:
-        for m, momentum in norms:
-            m.momentum = momentum
-
-
-def statistics(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
-    """What BN has counted, and a copy: a step that is skipped must leave no trace."""
-    norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
-    return [(b, b.clone()) for m in norms for b in m.buffers()]
-
-
-@torch.no_grad()
-def copy_buffers(to: nn.Module, of: nn.Module) -> None:
-    for a, b in zip(to.buffers(), of.buffers(), strict=True):
-        a.copy_(b)
-
-
-def fabric_for(config: Config, place: Runtime) -> Any:
-    """Devices, processes and precision. Under torchrun every process joins the others."""
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    accelerator = place.device
-    if accelerator == "auto":
-        accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-    if accelerator not in ("cpu", "cuda", "mps"):
-        raise ValueError(f"device must be auto, cpu, cuda or mps; got {place.device!r}.")
-    if accelerator == "cuda" and not torch.cuda.is_available():
-        raise ValueError("this machine has no CUDA device; use --device cpu.")
-    if accelerator == "cpu" and config.precision == "16-mixed":
-        raise ValueError("16-mixed needs a GPU; on a processor use --precision bf16-mixed or 32.")
-    many: dict[str, Any] = {"devices": 1}
-    if processes > 1:
-        here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
-        many = {"devices": here, "num_nodes": processes // here, "strategy": "ddp"}
-    for name in ("lightning.fabric", "lightning_fabric"):  # it announces itself otherwise
-        logging.getLogger(name).setLevel(logging.WARNING)
-    fabric = Fabric(accelerator=accelerator, precision=config.precision, **many)
-    fabric.launch()
-    return fabric
-
-
-def keep_freed_memory() -> None:
-    """Tell glibc to keep what is freed: a step frees and asks again for the same hundreds of megabytes.
-
-    Otherwise every buffer comes back as fresh pages, a third of the time of small networks on a CPU.
-    """
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-        trim_threshold, mmap_threshold, top_pad = -1, -3, -2
-        libc.mallopt(mmap_threshold, 1 << 30)
-        libc.mallopt(trim_threshold, (1 << 31) - 1)
-        libc.mallopt(top_pad, 1 << 26)
-    except (OSError, AttributeError):  # another libc
-        return

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from isotherm.data.sentences import is_text
 from isotherm.measures.catalogue import measures
 from isotherm.measures.measure import Measure
 from isotherm.train.config import Config, Runtime
+from isotherm.train.modality import modality_of
 
 EVERY = 5.0
 """Seconds between lines where there is no terminal."""
@@ -26,8 +26,8 @@ class Progress:
 
     def __init__(self, steps: int, each: int, config: Config, place: Runtime, leader: bool, start: int) -> None:
         self.steps, self.each, self.batch, self.epochs = steps, each, config.batch, config.epochs
-        self.what = "sentences" if is_text(config.data) else "images"
-        self.shown = leader and not place.quiet
+        self.what = modality_of(config).noun
+        self.visible = leader and not place.quiet
         self.began, self.first = time.monotonic(), start
         self.last_line = time.monotonic()
         self.sinks = [_sink(name, place, config) for name in place.log] if leader else []
@@ -35,7 +35,7 @@ class Progress:
         self.task: Any = None
 
     def __enter__(self) -> Self:
-        if self.shown and sys.stderr.isatty():
+        if self.visible and sys.stderr.isatty():
             columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
             self.bar = Bar(*columns, console=Console(stderr=True))
             self.task = self.bar.add_task("starting", total=self.steps, completed=self.first)
@@ -49,7 +49,7 @@ class Progress:
             sink.close()
 
     def step(self, step: int, value: float | None, alike: float) -> None:
-        if not self.shown:
+        if not self.visible:
             return
         if self.bar is not None:
             self.bar.update(self.task, completed=step, description=self._where(step, value))
@@ -59,11 +59,11 @@ class Progress:
 
     def epoch(self, line: Mapping[str, Any]) -> None:
         """The end of an epoch: shown where something was measured."""
-        if self.shown and monitored_in(line):
+        if self.visible and monitored_in(line):
             self._line(described(line, self.epochs))
 
     def note(self, text: str) -> None:
-        if self.shown:
+        if self.visible:
             if self.bar is not None:
                 self.bar.update(self.task, description=text)
             else:
@@ -71,13 +71,13 @@ class Progress:
 
     def tell(self, text: str) -> None:
         """A line that stays."""
-        if self.shown:
+        if self.visible:
             self._line(text)
 
     def warn(self, text: str) -> None:
         if self.bar is not None:
             self.bar.console.print(f"warning: {text}", highlight=False, markup=False)
-        elif self.shown:
+        elif self.visible:
             self._line(f"warning: {text}")
 
     def track(self, line: Mapping[str, Any]) -> None:

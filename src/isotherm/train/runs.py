@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import fcntl
 import json
-import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy
-import torch
 import yaml
 from safetensors.torch import load_file
 
-import isotherm
-from isotherm import files
-from isotherm.data.images import Images
-from isotherm.data.sentences import is_text
+from isotherm import doors, files
 from isotherm.encoders import Encoder
-from isotherm.encoders.text import HUB, TextEncoder, pretrained, read_tokenizer
-from isotherm.methods import Network
-from isotherm.train.build import networks
-from isotherm.train.config import Config, configure, differences, read_yaml
-from isotherm.train.modality import sentences
-from isotherm.train.modality.images import ENCODER, ImageModality, encoder_of
-from isotherm.train.state import load_checkpoint
-from isotherm.views import Recipe
+from isotherm.encoders.text import HUB, TextEncoder, pretrained
+from isotherm.train.choice import Choice
+from isotherm.train.commandline import recorded
+from isotherm.train.config import Config
+from isotherm.train.layers import Settings, differences, read_yaml
+from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality, modality_of
+from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
+from isotherm.train.modality.modality import Opened, Weights
+from isotherm.train.result import RunResult
+from isotherm.train.state import Saved, load_checkpoint
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -38,7 +32,7 @@ RESULT = "result.json"
 REPLAY = "nonfinite.pt"
 
 
-def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
+def prepare(out: Path, config: Config, resume: bool) -> RunResult | None:
     """Make the folder ready for this run, or say why it is not; the result, if the run is finished already."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out names a folder.")
@@ -47,22 +41,24 @@ def prepare(out: Path, config: Config, resume: bool) -> dict[str, Any] | None:
         old = read_config(out)
         changed = differences(old, config.as_dict())
         if changed:
-            shown = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
-            raise ValueError(f"{out} holds a run with other settings ({shown}). Choose another --out.")
+            several = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
+            raise ValueError(f"{out} holds a run with other settings ({several}). Choose another --out.")
         if not resume:
             raise ValueError(f"{out} holds this run already; --resume continues it, or choose another --out.")
         if (out / RESULT).exists():
             return read_result(out)
         return None
+    leftovers = [name for modality in MODALITIES for name in modality.leftovers]
     if out.exists() and any(
-        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, sentences.TOKENIZER) for p in out.iterdir()
+        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, *leftovers) for p in out.iterdir()
     ):
         raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"cannot make {out}: {error.strerror}.") from error
-    (out / sentences.TOKENIZER).unlink(missing_ok=True)  # of a run that was refused
+    for name in leftovers:  # of a run that was refused
+        (out / name).unlink(missing_ok=True)
     files.write_text(known, as_yaml(config))
     return None
 
@@ -73,14 +69,11 @@ def _begun(out: Path) -> bool:
     return (out / CHECKPOINT).exists() or (out / RESULT).exists() or (metrics.exists() and metrics.stat().st_size > 0)
 
 
-def read_result(out: Path) -> dict[str, Any]:
+def read_result(out: Path) -> RunResult:
     try:
-        found = json.loads((out / RESULT).read_text())
-        if isinstance(found, dict) and "measures" in found:
-            return found
-    except ValueError:
-        pass
-    raise ValueError(f"{out / RESULT} is damaged; delete it, and --resume writes it again.")
+        return RunResult.from_dict(json.loads((out / RESULT).read_text()))
+    except (ValueError, TypeError, AttributeError):
+        raise ValueError(f"{out / RESULT} is damaged; delete it, and --resume writes it again.") from None
 
 
 @contextmanager
@@ -103,34 +96,18 @@ def as_yaml(config: Config) -> str:
     return text
 
 
-def read_config(out: Path) -> dict[str, Any]:
+def read_config(out: Path) -> Settings:
     return read_yaml(out / CONFIG)
 
 
-def last_checkpoint(out: Path) -> dict[str, Any] | None:
+def last_checkpoint(out: Path) -> Saved | None:
     path = out / CHECKPOINT
     return load_checkpoint(path) if path.exists() else None
 
 
-def result(config: Config, measures: Mapping[str, float], seconds: float, steps: int) -> dict[str, Any]:
-    return {
-        "key": config.key,
-        "config": config.as_dict(),
-        "measures": dict(measures),
-        "seconds": round(seconds, 3),
-        "steps": steps,
-        "versions": {
-            "isotherm": isotherm.__version__,
-            "torch": torch.__version__,
-            "numpy": numpy.__version__,
-            "python": platform.python_version(),
-        },
-        "seed": config.seed,
-    }
-
-
-def load_encoder(path: Path) -> Encoder | TextEncoder:
+def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     """The encoder of a run's folder, or of an encoder.safetensors with its card."""
+    path = Path(path)
     path = path / ENCODER if path.is_dir() else path
     card_path = path.with_suffix(".json")
     if not path.exists() or not card_path.exists():
@@ -138,62 +115,46 @@ def load_encoder(path: Path) -> Encoder | TextEncoder:
     card = json.loads(card_path.read_text())
     if "model" in card:
         return pretrained(f"{HUB}{path.parent / card['model']}", card["pooling"]).eval()
-    made = encoder_of(card["encoder"], card["channels"], card["size"])
-    made.load_state_dict(load_file(path))
-    return made.eval()
+    choice = Choice.of(card["encoder"])
+    doors.refuse_strangers(choice.name, card_path)
+    if choice.code and choice.stamped().code not in ("", choice.code):
+        raise ValueError(f"{card_path}: {choice.name} has changed since this run. Bring the old file back.")
+    encoder = encoder_of(choice, card["channels"], card["size"])
+    encoder.load_state_dict(load_file(path))
+    return encoder.eval()
 
 
-@dataclass(frozen=True, eq=False)
-class Opened:
-    """A run as it stands in its folder."""
-
-    out: Path
-    config: Config
-    network: Network
-    images: Images
-    test: Images | None
-    recipe: Recipe
+def reopen(out: Path) -> Opened:
+    """A run as it stands in its folder, with its last weights (or their average if the run kept one)."""
+    config, weights = _opened(out)
+    return modality_of(config).reopen(out, config, weights)
 
 
-def open_run(out: Path) -> Opened:
-    """A run's network with its weights (the last, or their average if the run kept one), and its data."""
-    config, saved = _opened(out)
-    if is_text(config.data):
-        raise ValueError(f"{out} learnt from sentences, and this is about images.")
-    given = ImageModality.of(config)
-    network, _ = networks(config, given.encoder())
-    network.load_state_dict(_weights(saved, "network."))
-    try:
-        test = given.test
-    except (ValueError, FileNotFoundError):
-        test = None
-    return Opened(out, config, network.eval(), given.images, test, given.recipe)
+def open_run(out: Path) -> OpenedImages:
+    """A run on images: its network and its data."""
+    config, weights = _opened(out)
+    modality = modality_of(config)
+    if modality is not ImageModality:
+        raise ValueError(f"{out} learnt from {modality.noun}, and this is about images.")
+    return ImageModality.reopen(out, config, weights)
 
 
 def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:
-    """What a run made of sentences: its settings, and its encoder as the last checkpoint has it; no data is read."""
-    config, saved = _opened(out)
-    if not is_text(config.data):
-        raise ValueError(f"{out} learnt from images ({config.data}), and this is about sentences.")
-    own, exported = out / sentences.TOKENIZER, out / sentences.MODEL
-    if own.exists():
-        encoder = sentences.encoder_of(config, read_tokenizer(own))
-    else:  # what it started from may be gone; the exported model has its shape
-        start = {"name": f"{HUB}{exported}"} if exported.is_dir() else {}
-        encoder = sentences.encoder_of(replace(config, encoder={**config.encoder, **start}))
-    encoder.load_state_dict(_weights(saved, "network.encoder."))
-    return config, encoder.eval()
+    """What a run made of sentences: its settings, and its encoder; no data is read."""
+    config, weights = _opened(out)
+    modality = modality_of(config)
+    if modality is not SentenceModality:
+        raise ValueError(f"{out} learnt from {modality.noun} ({config.data}), and this is about sentences.")
+    return config, SentenceModality.reopen(out, config, weights).encoder
 
 
-def _opened(out: Path) -> tuple[Config, dict[str, Any]]:
+def _opened(out: Path) -> tuple[Config, Weights]:
     if not (out / CONFIG).exists():
         raise ValueError(f"{out} is no run: it has no {CONFIG}. `isotherm train --out {out}` makes one.")
     saved = last_checkpoint(out)
     if saved is None:
         raise ValueError(f"{out} has no {CHECKPOINT} yet.")
-    return configure(read_config(out)), saved
-
-
-def _weights(saved: dict[str, Any], of: str) -> dict[str, Any]:
     state = saved["method"] if saved["average"] is None else saved["average"]
-    return {k.removeprefix(of): v for k, v in state.items() if k.startswith(of)}
+    prefix = "network."
+    config = recorded(read_config(out), out / CONFIG)
+    return config, {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 Shape = Literal["constant", "step", "cosine", "linear"]
@@ -18,28 +19,31 @@ def scaled_rate(lr: float, batch: int, scaling: Scaling) -> float:
     return lr * {"none": 1.0, "linear": batch / 256, "sqrt": math.sqrt(batch)}[scaling]
 
 
-def rate(
-    step: int,
-    steps: int,
-    epoch_steps: int,
-    peak: float,
-    shape: Shape = "cosine",
-    milestones: Sequence[int] = (),
-    factor: float = 0.1,
-    warmup: float = 0.0,
-    floor: float = 0.0,
-) -> float:
-    """The learning rate of a step.
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate of every step.
 
     `warmup` epochs of a straight line from 0, then a constant, half a cosine or a straight line down to `floor`, or
     steps: times `factor` from each of the `milestones` (epochs, counted from 0) on.
     """
-    warm = round(warmup * epoch_steps)
-    if step < warm:
-        return peak * (step + 1) / warm
-    if shape == "step":
-        return peak * factor ** sum(step // epoch_steps >= m for m in milestones)
-    along = (step - warm) / max(1, steps - warm)
-    if shape == "cosine":
-        return floor + (peak - floor) * (1 + math.cos(math.pi * along)) / 2
-    return peak - (peak - floor) * along if shape == "linear" else peak
+
+    peak: float
+    steps: int
+    epoch_steps: int
+    """How many of the steps an epoch has."""
+    shape: Shape = "cosine"
+    milestones: Sequence[int] = ()
+    factor: float = 0.1
+    warmup: float = 0.0
+    floor: float = 0.0
+
+    def rate(self, step: int) -> float:
+        warm = round(self.warmup * self.epoch_steps)
+        if step < warm:
+            return self.peak * (step + 1) / warm
+        if self.shape == "step":
+            return self.peak * self.factor ** sum(step // self.epoch_steps >= m for m in self.milestones)
+        along = (step - warm) / max(1, self.steps - warm)
+        if self.shape == "cosine":
+            return self.floor + (self.peak - self.floor) * (1 + math.cos(math.pi * along)) / 2
+        return self.peak - (self.peak - self.floor) * along if self.shape == "linear" else self.peak

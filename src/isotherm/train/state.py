@@ -1,4 +1,4 @@
-"""What a run keeps on disk between two steps: checkpoints, metrics, the exported encoder.
+"""What a run is between two steps, and what it keeps of it on disk: checkpoints, metrics, the exported encoder.
 
 Checkpoints hold tensors and plain values only and load with ``weights_only=True``.
 """
@@ -7,23 +7,93 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save as as_bytes
 
 from isotherm.files import DiskFull, write_json, write_whole
+from isotherm.methods import Method, MomentumCopy
+from isotherm.train.config import Config
+from isotherm.train.layers import differences, nested
+
+if TYPE_CHECKING:
+    from isotherm.train.build import Built
 
 FORMAT = 1
+Saved = dict[str, Any]
+"""What a checkpoint holds: tensors and plain values by name."""
+
+
+@dataclass
+class State:
+    """What a run is made of between two steps."""
+
+    config: Config
+    built: Built
+    optimizer: torch.optim.Optimizer
+    average: MomentumCopy | None = None
+    step: int = 0
+    seconds: float = 0.0
+    skipped: int = 0
+    loss_sum: float = 0.0
+    loss_count: int = 0
+    """Over the epoch so far."""
+    best: float = -1.0
+    fingerprint: str = ""
+    warned: bool = False
+    last_save: float = field(default_factory=time.monotonic)
+    save_seconds: float = 0.0
+
+    @property
+    def method(self) -> Method:
+        return self.built.method
+
+    def saved(self, precision: Saved, metrics: int) -> Saved:
+        return {
+            "config": self.config.as_dict(),
+            "step": self.step,
+            "method": self.method.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "precision": precision,
+            "metrics": metrics,
+            "seconds": self.seconds,
+            "skipped": self.skipped,
+            "loss": [self.loss_sum, float(self.loss_count)],
+            "best": self.best,
+            "fingerprint": self.fingerprint,
+            "warned": self.warned,
+            "rng": torch.get_rng_state(),
+        }
+
+    def restore(self, saved: Saved) -> None:
+        changed = differences(nested(saved["config"]), self.config.as_dict())
+        if changed:
+            raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
+        if saved["fingerprint"] != self.fingerprint:
+            raise ValueError(
+                f"the items of {self.config.data} are not those this run was started with (fingerprint "
+                f"{self.fingerprint} instead of {saved['fingerprint']}). Bring the old data back, or start a new run."
+            )
+        self.method.load_state_dict(saved["method"])
+        self.optimizer.load_state_dict(saved["optimizer"] if "optimizer" in saved else saved["optimiser"])
+        if self.average is not None:
+            self.average.load_state_dict(saved["average"])
+        self.step, self.seconds, self.skipped = saved["step"], saved["seconds"], saved["skipped"]
+        self.loss_sum, self.loss_count = saved["loss"][0], int(saved["loss"][1])
+        self.best, self.warned = saved["best"], saved["warned"]
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     write_whole(path, lambda file: torch.save({"format": FORMAT, **state}, file))
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
+def load_checkpoint(path: Path) -> Saved:
     """A checkpoint, on the CPU."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)

@@ -50,8 +50,8 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
         where = path
         if labels is not None:
             given, where = _load(Path(labels)), Path(labels)
-    pixels = _channels_first(x, path, layout)
-    y = np.full(len(pixels), -1) if given is None else as_many(_whole_numbers(given, where), pixels, where)
+    pixels = channels_first(x, path, layout)
+    y = np.full(len(pixels), -1) if given is None else as_many(whole_numbers(given, where), pixels, where)
     if len(y) and y.max() >= MOST_CLASSES:
         raise ValueError(f"{where}: a label is {y.max()}; labels number the classes from 0, up to {MOST_CLASSES:,}.")
     if len(y):
@@ -87,7 +87,7 @@ def _from_npz(path: Path, split: str, whole: bool) -> tuple[Array, Array | None]
     raise ValueError(f"{path} has no '{split}' images: wanted {' or '.join(x for x, _ in names)}; it has: {there}.")
 
 
-def _channels_first(x: Array, path: Path, layout: Layout | None) -> Array:
+def channels_first(x: Array, path: Path | str, layout: Layout | None) -> Array:
     if x.dtype != np.uint8 or x.ndim not in {3, 4}:
         raise ValueError(f"{path}: images must be uint8 with 3 or 4 dimensions, got {x.dtype} {x.shape}.")
     if layout is None and x.ndim == 3:
@@ -102,7 +102,7 @@ def _channels_first(x: Array, path: Path, layout: Layout | None) -> Array:
     return x[:, None] if layout == "NHW" else x if layout == "NCHW" else x.transpose(0, 3, 1, 2)
 
 
-def _whole_numbers(labels: Array, path: Path) -> Array:
+def whole_numbers(labels: Array, path: Path | str) -> Array:
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"{path}: labels must be whole numbers, got {labels.dtype}.")
     return np.asarray(labels).reshape(-1).astype(np.int64)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from isotherm.train import runs
+from isotherm.train.result import RunResult
 
 
 class TrainedRun:
@@ -15,7 +15,7 @@ class TrainedRun:
     folder: Path
 
     @property
-    def result(self) -> dict[str, Any]:
+    def result(self) -> RunResult:
         return runs.read_result(self.folder)
 
     @property
@@ -26,4 +26,4 @@ class TrainedRun:
 
     @property
     def step_seconds(self) -> float:
-        return float(self.result["seconds"] / max(1, self.result["steps"]))
+        return float(self.result.seconds / max(1, self.result.steps))

@@ -32,7 +32,7 @@ class TrainedSentences(TrainedRun):
         self.folder = folder
         self.config, self.encoder = runs.open_text_encoder(folder)
         self.tasks = senteval.folder()
-        self.seen: dict[str, float] = self.result["measures"]
+        self.seen = self.result.measures
         """What the run itself measured when it ended (`SentenceModality.monitor`)."""
 
     @property

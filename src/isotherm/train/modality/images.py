@@ -7,26 +7,42 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import nn
 
-import isotherm
 from isotherm import world
 from isotherm.data import imbalance, probing
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.data.sets import load
-from isotherm.encoders import Encoder, encoder
+from isotherm.encoders import NETWORKS, Encoder, encoder
+from isotherm.encoders.text import is_text_encoder
 from isotherm.methods import Network
-from isotherm.methods.build import named
-from isotherm.train import monitor
-from isotherm.train.config import Choice, Config, settings_of
+from isotherm.methods.build import method_spec
+from isotherm.train import monitor, outside_data
+from isotherm.train.choice import Choice
+from isotherm.train.config import Config
+from isotherm.train.lookup import build_encoder, encoder_maker
+from isotherm.train.modality.modality import Weights, provenance
+from isotherm.train.networks import networks
 from isotherm.train.state import export_encoder
 from isotherm.views import Recipe, recipe
 
 ENCODER = "encoder.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedImages:
+    """A trained run on images: its network, its data, how they are shown."""
+
+    out: Path
+    config: Config
+    network: Network
+    images: Images
+    test: Images | None
+    recipe: Recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +53,31 @@ class ImageModality:
     images: Images
     recipe: Recipe
 
+    noun: ClassVar[str] = "images"
+    method: ClassVar[str] = "simclr"
     criterion: ClassVar[str] = "knn"
-    """The measure of `look` that says which weights are best."""
-    hard_negatives: ClassVar[bool] = False
+    leftovers: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def of(cls, config: Config) -> ImageModality:
+    def reads(cls, data: str, encoder: str | None) -> bool:
+        return True
+
+    @classmethod
+    def of(cls, config: Config, folder: Path | None = None) -> ImageModality:
+        if is_text_encoder(config.encoder.name):
+            raise ValueError(
+                f"encoder '{config.encoder.name}' reads sentences; {config.data} holds images. "
+                "Sentences are --data text:PATH."
+            )
         images = images_of(config, config.split)
         return cls(config, images, views(config, images))
+
+    @classmethod
+    def reopen(cls, out: Path, config: Config, weights: Weights) -> OpenedImages:
+        given = cls.of(config)
+        network, _ = networks(config, given.encoder())
+        network.load_state_dict(weights)
+        return given.opened(out, network)
 
     @property
     def ids(self) -> torch.Tensor:
@@ -58,6 +91,10 @@ class ImageModality:
     @property
     def classes(self) -> int:
         return len(self.images.classes)
+
+    @property
+    def hard_negatives(self) -> bool:
+        return False
 
     @property
     def views(self) -> int:
@@ -114,18 +151,21 @@ class ImageModality:
     def export(self, out: Path, trained: nn.Module) -> None:
         """The encoder's weights, and a card that says how to build it."""
         card = {
-            "encoder": self.config.encoder,
+            "encoder": self.config.encoder.as_dict(),
             "channels": self.images.shape[0] + self.images.bits,
             "size": self.size,
             "width": trained.width,
             "normalize": {"mean": list(self.recipe.mean), "std": list(self.recipe.std)},
-            "data": self.config.data,
-            "method": self.config.method,
-            "loss": self.config.loss,
-            "key": self.config.key,
-            "isotherm": isotherm.__version__,
+            **provenance(self.config),
         }
         export_encoder(out / ENCODER, trained, card)
+
+    def opened(self, out: Path, network: Network) -> OpenedImages:
+        try:
+            test = self.test
+        except (ValueError, FileNotFoundError):
+            test = None
+        return OpenedImages(out, self.config, network.eval(), self.images, test, self.recipe)
 
 
 def images_of(config: Config, split: str) -> Images:
@@ -134,11 +174,14 @@ def images_of(config: Config, split: str) -> Images:
     Only the part learnt from is made smaller, and only it is limited to so many unique digits: others show all there
     are (Chen & Li §3.2).
     """
-    images = load(config.data, split, **config.data_options)
+    if outside_data.data_address(config.data) is None:
+        images = load(config.data, split, **config.data_options)
+    else:
+        images = outside_data.images(config.data, split, {k: v for k, v in config.data_options.items() if k != "code"})
     if config.digits:
-        drawn = load("digits", "train" if split == config.split else "test")
-        unique = config.digits if split == config.split else len(drawn)
-        images = probing.digits_on_images(images, drawn, unique, config.seed)
+        digits = load("digits", "train" if split == config.split else "test")
+        unique = config.digits if split == config.split else len(digits)
+        images = probing.digits_on_images(images, digits, unique, config.seed)
     if config.randbit:
         images = probing.randbit(images, config.randbit)
     if split != config.split:
@@ -158,15 +201,18 @@ def views(config: Config, images: Images) -> Recipe:
     channels, height, _ = images.shape
     fitting = "digits" if channels != 3 else "simclr-cifar" if height <= 64 else "simclr"
     name = config.recipe or fitting
-    count = config.views or named(config.method["name"]).views
-    made = recipe(name, count, config.size, config.normalize)
-    if made.mean and len(made.mean) != channels:
+    count = config.views or method_spec(config.method.name).views
+    fitted = recipe(name, count, config.size, config.normalize)
+    if fitted.mean and len(fitted.mean) != channels:
         raise ValueError(
-            f"normalize: {config.normalize} is for {len(made.mean)} channels; {images.name} has {channels}."
+            f"normalize: {config.normalize} is for {len(fitted.mean)} channels; {images.name} has {channels}."
         )
-    return made
+    return fitted
 
 
 def encoder_of(choice: Choice, channels: int, size: int) -> Encoder:
-    settings: dict[str, Any] = {k: v for k, v in settings_of(choice).items() if v is not None}
-    return encoder(choice["name"], channels, size, **settings.pop("settings", {}), **settings)
+    make = None if choice.name in NETWORKS else encoder_maker(choice.name)
+    if make is not None:
+        return encoder(build_encoder(choice, make, channels, size), channels, size)
+    settings = {k: v for k, v in choice.settings.items() if v is not None}
+    return encoder(choice.name, channels, size, **settings.pop("settings", {}), **settings)

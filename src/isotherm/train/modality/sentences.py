@@ -13,20 +13,22 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-import isotherm
 from isotherm import files, measures, world
 from isotherm.checks import did_you_mean
 from isotherm.data import senteval
 from isotherm.data.loaders.sentences import TextLoader
-from isotherm.data.sentences import Sentences, load_sentences
+from isotherm.data.sentences import Sentences, is_text, load_sentences
 from isotherm.encoders import text
 from isotherm.measures.subject import healthy
 from isotherm.methods import Network
-from isotherm.methods.build import named
+from isotherm.methods.build import method_spec
 from isotherm.probes.sts import dev_score, stsb_geometry
 from isotherm.streams import uniforms
-from isotherm.train.config import Config, settings_of
+from isotherm.train import outside_data
+from isotherm.train.choice import Choice
+from isotherm.train.config import Config
 from isotherm.train.modality.images import ENCODER
+from isotherm.train.modality.modality import Weights, provenance
 from isotherm.views.sentences import RECIPES, TextRecipe
 
 MODEL = "model"
@@ -35,11 +37,20 @@ TOKENIZER = "tokenizer.json"
 """The tokenizer that a run made for itself."""
 TAUGHT = 200_000
 """Rows of which a tokenizer is made, at most."""
-SHOWN = 2000
+MONITORED = 2000
 """Sentences whose embedding is looked at."""
 OPTIONS = ("columns", "duplicates", "longest", "bucket")
 """What `data_options` may hold."""
 FOR_IMAGES = ("split", "test", "imbalance", "ratio", "randbit", "digits", "size", "normalize")
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedSentences:
+    """A trained run on sentences: its encoder, as the last checkpoint has it."""
+
+    out: Path
+    config: Config
+    encoder: text.TextEncoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +65,17 @@ class SentenceModality:
     stsb: tuple[Path | None, str] = (None, "")
     """Where SentEval's data is, if STS-B's dev part is there; why not, if the folder is."""
 
+    noun: ClassVar[str] = "sentences"
+    method: ClassVar[str] = "simcse"
     criterion: ClassVar[str] = "stsb_dev"
-    """The measure of `look` that says which weights are best: SimCSE's criterion."""
-    classes: ClassVar[int] = 0
+    """SimCSE's."""
+    leftovers: ClassVar[tuple[str, ...]] = (TOKENIZER,)
+
+    @classmethod
+    def reads(cls, data: str, encoder: str | None) -> bool:
+        if outside_data.data_address(data) is None:
+            return is_text(data)
+        return outside_data.gives_sentences(data) if encoder is None else text.is_text_encoder(encoder)
 
     @classmethod
     def of(cls, config: Config, folder: Path | None = None) -> SentenceModality:
@@ -68,11 +87,24 @@ class SentenceModality:
         if config.recipe is not None and config.recipe not in RECIPES:
             raise ValueError(f"no recipe '{config.recipe}' for sentences{did_you_mean(config.recipe, RECIPES)}")
         sentences = read(config)
-        scratch = config.encoder["name"] == text.SMALL
+        scratch = config.encoder.name == text.SMALL
         # pairs are views already; an encoder that knows no words learns nothing good from dropout alone
         fitting = "crop" if scratch and len(sentences.columns) == 1 else "dropout"
-        made = cls(config, sentences, RECIPES[config.recipe or fitting], stsb=_stsb())
-        return replace(made, tokenizer=_tokenizer(made, folder)) if scratch else made
+        given = cls(config, sentences, RECIPES[config.recipe or fitting], stsb=_stsb())
+        return replace(given, tokenizer=_tokenizer(given, folder)) if scratch else given
+
+    @classmethod
+    def reopen(cls, out: Path, config: Config, weights: Weights) -> OpenedSentences:
+        """No data is read: the tokenizer is in the folder, or comes with the encoder."""
+        own, exported = out / TOKENIZER, out / MODEL
+        if own.exists():
+            encoder = encoder_of(config, text.read_tokenizer(own))
+        else:  # what it started from may be gone; the exported model has its shape
+            start = f"{text.HUB}{exported}" if exported.is_dir() else config.encoder.name
+            encoder = encoder_of(replace(config, encoder=Choice(start, config.encoder.settings)))
+        prefix = "encoder."
+        encoder.load_state_dict({k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
+        return OpenedSentences(out, config, encoder.eval())
 
     @property
     def ids(self) -> torch.Tensor:
@@ -84,6 +116,10 @@ class SentenceModality:
         return self.sentences.notes + tuple(why for why in self.stsb[1:] if why)
 
     @property
+    def classes(self) -> int:
+        return 0
+
+    @property
     def hard_negatives(self) -> bool:
         return len(self.sentences.columns) == 3
 
@@ -91,7 +127,7 @@ class SentenceModality:
     def views(self) -> int:
         """How many tensors of tokens a batch has, hard negatives among them."""
         columns = len(self.sentences.columns)
-        return columns if columns > 1 else self.config.views or named(self.config.method["name"]).views
+        return columns if columns > 1 else self.config.views or method_spec(self.config.method.name).views
 
     def encoder(self) -> text.TextEncoder:
         """The network; new weights or the pretrained ones."""
@@ -126,22 +162,22 @@ class SentenceModality:
         """
         encoder: Any = network.encoder
         encode = text.remembering(encoder)
-        rows = self.sentences.texts(drawn(self.sentences, at_most or SHOWN, self.config.seed))
+        rows = self.sentences.texts(sample(self.sentences, at_most or MONITORED, self.config.seed))
         z = encode([row[0] for row in rows])
         if len(z) < 2 or not healthy(z):
             return {}
-        found = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
+        values = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
         place, _ = self.stsb
         if place is None:
-            return found
+            return values
         score = dev_score(encode, place)
         if math.isfinite(score):  # a collapsed embedding orders nothing
-            found["stsb_dev"] = score
+            values["stsb_dev"] = score
         try:
             there = stsb_geometry(encode, place, "dev")
         except ValueError:  # a sentence without a direction, after a divergence
-            return found
-        return found | {"stsb_alignment": there.alignment, "stsb_uniformity": there.uniformity}
+            return values
+        return values | {"stsb_alignment": there.alignment, "stsb_uniformity": there.uniformity}
 
     def fingerprint(self) -> str:
         return self.sentences.fingerprint()
@@ -158,17 +194,18 @@ class SentenceModality:
         weights.unlink(missing_ok=True)
         weights.symlink_to(Path(MODEL) / "model.safetensors")
         card = {
-            "encoder": self.config.encoder,
+            "encoder": self.config.encoder.as_dict(),
             "width": trained.width,
             "pooling": trained.pooling,
             "model": MODEL,
-            "data": self.config.data,
-            "method": self.config.method,
-            "loss": self.config.loss,
-            "key": self.config.key,
-            "isotherm": isotherm.__version__,
+            **provenance(self.config),
         }
         files.write_json(weights.with_suffix(".json"), card)
+
+    def opened(self, out: Path, network: Network) -> OpenedSentences:
+        encoder = network.encoder
+        assert isinstance(encoder, text.TextEncoder)
+        return OpenedSentences(out, self.config, encoder.eval())
 
 
 def _stsb() -> tuple[Path | None, str]:
@@ -183,36 +220,39 @@ def _stsb() -> tuple[Path | None, str]:
     return (place, "") if there else (None, f"STS-B is not monitored: no {', '.join(missing)} in {place}.")
 
 
-def _tokenizer(made: SentenceModality, folder: Path | None) -> Any:
+def _tokenizer(given: SentenceModality, folder: Path | None) -> Any:
     """The one that is kept in the run's folder, or one that is made of the sentences and kept there."""
     kept = None if folder is None else folder / TOKENIZER
     if kept is not None and kept.exists():
         return text.read_tokenizer(kept)
-    found = text.train_tokenizer(some_of(made.sentences), made.config.encoder["vocabulary"])
+    tokenizer = text.train_tokenizer(some_of(given.sentences), given.config.encoder["vocabulary"])
     if kept is not None and world.rank() == 0:
-        files.write_text(kept, found.backend_tokenizer.to_str())
-    return found
+        files.write_text(kept, tokenizer.backend_tokenizer.to_str())
+    return tokenizer
 
 
 def read(config: Config) -> Sentences:
     """The sentences of a configuration."""
-    options = {k: v for k, v in config.data_options.items() if k != "bucket"}
+    outside = outside_data.data_address(config.data) is not None
+    read_elsewhere = ("bucket", "code") if outside else ("bucket",)
+    options = {k: v for k, v in config.data_options.items() if k not in read_elsewhere}
+    known = (*OPTIONS, *(outside_data.function_options(config.data) if outside else ()))
     for name in options:
-        if name not in OPTIONS:
-            raise TypeError(f"{config.data} has no option '{name}'{did_you_mean(name, OPTIONS)}")
+        if name not in known:
+            raise TypeError(f"{config.data} has no option '{name}'{did_you_mean(name, known)}")
     bucket = config.data_options.get("bucket", 1)
     if isinstance(bucket, bool) or not isinstance(bucket, int) or bucket < 1:
         raise ValueError(f"bucket must be a whole number of batches, 1 or more; got {bucket!r}.")
-    sentences = load_sentences(config.data, **options)
+    sentences = outside_data.sentences(config.data, options) if outside else load_sentences(config.data, **options)
     if config.images is not None and config.images > len(sentences):
         raise ValueError(f"{sentences.name} has {len(sentences)} sentences; {config.images} are asked for.")
     if config.images is not None and config.images < len(sentences):
-        chosen = drawn(sentences, config.images, config.seed)
-        sentences = sentences.subset(chosen, f"{config.images} of {len(sentences)} sentences, drawn")
+        indices = sample(sentences, config.images, config.seed)
+        sentences = sentences.subset(indices, f"{config.images} of {len(sentences)} sentences, drawn")
     return sentences
 
 
-def drawn(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
+def sample(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
     """The indices of so many sentences, a seeded choice, in order."""
     if count >= len(sentences):
         return torch.arange(len(sentences))
@@ -222,13 +262,13 @@ def drawn(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
 
 def some_of(sentences: Sentences) -> Iterator[str]:
     """The words a tokenizer is made of."""
-    for indices in drawn(sentences, TAUGHT, 0).split(1000):
+    for indices in sample(sentences, TAUGHT, 0).split(1000):
         yield from itertools.chain.from_iterable(sentences.texts(indices))
 
 
 def encoder_of(config: Config, tokenizer: Any = None) -> text.TextEncoder:
     """The text encoder that a configuration names."""
-    name, settings = config.encoder["name"], settings_of(config.encoder)
+    name, settings = config.encoder.name, config.encoder.settings
     if not text.is_text_encoder(name):
         raise ValueError(
             f"{config.data} holds sentences, which encoder '{name}' does not read; "

@@ -1,0 +1,34 @@
+"""Which evaluator suits what is to be evaluated: that of its modality."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from isotherm.encoders import text
+from isotherm.evaluate import images, sentences
+from isotherm.evaluate.assessment import Evaluator
+from isotherm.train import runs
+from isotherm.train.modality import ImageModality, SentenceModality, modality_for
+
+EVALUATORS: Mapping[str, Evaluator] = {ImageModality.noun: images, SentenceModality.noun: sentences}
+"""By what the items of a modality are called."""
+
+
+def evaluator_of(source: str) -> Evaluator:
+    return EVALUATORS[noun_of(source)]
+
+
+def noun_of(source: str) -> str:
+    """What an encoder was trained on: a run's folder says so; minilm, hf:NAME and a model's folder read sentences."""
+    folder = Path(source)
+    if text.is_text_encoder(source):
+        return SentenceModality.noun
+    if (folder / runs.CONFIG).exists():
+        settings = runs.read_config(folder)
+        return modality_for(str(settings.get("data")), settings.get("encoder", {}).get("name")).noun
+    if (folder / "config.json").exists():
+        return SentenceModality.noun
+    if not folder.exists():
+        raise ValueError(f"no folder {source}: a run's is wanted, of sentences also minilm or hf:NAME.")
+    return ImageModality.noun

@@ -1,0 +1,88 @@
+"""Settings laid over each other: a preset, then a YAML file, then the command line, each over the one before.
+
+Settings are plain values as YAML holds them, nested or by dotted names. Five of them (`PARTS`) name something that has
+settings of its own; naming another one starts from that one's defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from isotherm.checks import did_you_mean
+from isotherm.train.presets import PRESETS
+
+Settings = dict[str, Any]
+"""Plain values by name, as YAML and JSON hold them."""
+PARTS = ("encoder", "head", "predictor", "method", "loss")
+FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor_images"}
+"""Settings by the names they had before 0.2: still read, and what a run's key is tree of."""
+
+
+def preset_settings(name: str | None) -> Settings:
+    if name is None:
+        return {}
+    if name not in PRESETS:
+        raise ValueError(f"no preset '{name}'{did_you_mean(name, PRESETS)}")
+    return nested(PRESETS[name].settings)
+
+
+def nested(settings: Mapping[str, Any]) -> Settings:
+    """Dotted names taken apart; a part that is only a name becomes {name: …}."""
+    tree: Settings = {}
+    for name, value in settings.items():
+        first, dot, rest = FORMER.get(name, name).partition(".")
+        only_name = not dot and first in PARTS and isinstance(value, str)
+        tree = merge(tree, {first: {rest: value} if dot else {"name": value} if only_name else value})
+    return tree
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
+    """`over` laid on `under`. A part with another name forgets the settings of the one below."""
+    tree = dict(under)
+    for name, value in over.items():
+        below = tree.get(name)
+        if name in PARTS and isinstance(value, Mapping) and isinstance(below, Mapping):
+            other = "name" in value and value["name"] != below.get("name", value["name"])
+            tree[name] = dict(value) if other else {**below, **value}
+        elif isinstance(value, Mapping) and isinstance(below, Mapping):
+            tree[name] = {**below, **value}
+        else:
+            tree[name] = value
+    return tree
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two configurations, one line each."""
+    flat_old, flat_new = flat(old), flat(new)
+    return [
+        f"{name}: {flat_old.get(name, 'not set')} → {flat_new.get(name, 'not set')}"
+        for name in dict.fromkeys([*flat_old, *flat_new])
+        if flat_old.get(name) != flat_new.get(name)
+    ]
+
+
+def flat(settings: Mapping[str, Any]) -> Settings:
+    """Dotted names."""
+    tree: Settings = {}
+    for name, value in settings.items():
+        if name in PARTS and isinstance(value, Mapping):
+            tree |= {name if k == "name" else f"{name}.{k}": v for k, v in value.items()}
+        else:
+            tree[name] = value
+    return tree
+
+
+def read_yaml(path: Path) -> Settings:
+    try:
+        settings = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path} must hold settings, one per line (name: value); got a {type(settings).__name__}.")
+    return nested({str(k): v for k, v in settings.items()})
