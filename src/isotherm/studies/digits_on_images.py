@@ -10,7 +10,7 @@ digit is recognised better and the object worse, whatever the batch or projector
 from isotherm.experiments.claims import rules as judge
 from isotherm.experiments.figures import curves as draw
 from isotherm.experiments.study import Arm, Claim, Figure, Scale
-from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
 
 DIGITS = "digits"
 COUNTS = (1, 4, 16, 64, 256, 1024)

@@ -15,7 +15,7 @@ from isotherm.experiments.claims import rules as judge
 from isotherm.experiments.figures import curves as draw
 from isotherm.experiments.figures import portraits
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
-from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.experiments.sizes import QUICK, SMOKE
 
 BALANCED, LONG = {"imbalance": "none"}, {"imbalance": "long-tail"}
 BOTH = {"imbalance": ("none", "long-tail")}

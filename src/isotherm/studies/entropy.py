@@ -10,7 +10,7 @@ forms agree to rounding.
 from isotherm.experiments.claims import penalties as judge
 from isotherm.experiments.figures import curves as draw
 from isotherm.experiments.study import Arm, Claim, Figure, Scale
-from isotherm.studies.sizes import BY_DATA, SMOKE
+from isotherm.experiments.sizes import BY_DATA, SMOKE
 
 TAU = "loss.temperature"
 GRID = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)

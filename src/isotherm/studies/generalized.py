@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from isotherm.experiments.claims import rules as judge
 from isotherm.experiments.figures import curves as draw
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
-from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
 
 NTXENT, DECOUPLED = "NT-Xent", "decoupled NT-Xent"
 NORMAL, CUBE, SPHERE = "SWD (normal)", "SWD (hypercube)", "SWD (hypersphere)"

@@ -14,7 +14,7 @@ from typing import Any
 from isotherm.experiments.claims import rules as judge
 from isotherm.experiments.figures import curves as draw
 from isotherm.experiments.study import Arm, Claim, Figure, Scale
-from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
 
 BITS = "randbit"
 KS = (0, 2, 4, 8, 12, 16)

@@ -9,7 +9,7 @@ Expected: projections of the embedding become more Gaussian as τ falls or λ gr
 from isotherm.experiments.claims import rules as judge
 from isotherm.experiments.figures import curves as draw
 from isotherm.experiments.study import Arm, Claim, Figure, Scale
-from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
 
 TAU, LAMBDA = "loss.temperature", "loss.weight"
 DECOUPLED, NTXENT, SWD = "decoupled NT-Xent", "NT-Xent", "SWD (hypersphere)"

@@ -14,7 +14,7 @@ from isotherm.experiments.claims import rules as judge
 from isotherm.experiments.figures import curves as draw
 from isotherm.experiments.figures import portraits
 from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale
-from isotherm.studies.sizes import BY_DATA, SMOKE
+from isotherm.experiments.sizes import BY_DATA, SMOKE
 
 TEMPERATURES = (0.05, 0.07, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 REPRESENTATIVE = (0.07, 0.3, 0.7, 1.0)
