@@ -21,6 +21,8 @@ from isotherm.data.sentences import is_text
 from isotherm.data.sets import load
 from isotherm.experiments import measuring_sentences as text
 from isotherm.experiments.measuring_sentences import TrainedText
+from isotherm.experiments.records import EMBEDDING
+from isotherm.experiments.study import USUAL
 from isotherm.methods import Network
 from isotherm.probes.extract import features_of
 from isotherm.probes.knn import knn
@@ -33,7 +35,6 @@ from isotherm.train.monitor import geometry, labelled, neighbours, some, two_vie
 
 MEASURED = "measured.json"
 FAILURE = "failure.txt"
-EMBEDDING = "embedding.npz"
 SAMPLE = 2000
 """Test images whose geometry is measured."""
 KEPT = 1000
@@ -307,8 +308,6 @@ GROUPS = {
 OF_SENTENCES = ("similarity", "sphere", "before", "transfer")
 OF_BOTH = ("objective", "cost")
 """The groups about runs on sentences, and those about any run; the others are about images."""
-USUAL = ("probes", "geometry", "separation")
-"""What a study measures that does not say."""
 PERCENT = (
     *("knn", "linear", "knn1", "knn10", "linear_whole", "linear_digit", "linear_bits"),
     *GROUPS["similarity"].names,
