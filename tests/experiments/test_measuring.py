@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-import isotherm.studies
 from isotherm.experiments import execute, measuring, records, report
-from isotherm.experiments import study as studies
+from isotherm.experiments.claims.verdict import Evidence
 from isotherm.experiments.measuring import Trained, carry_out, described, done
 from isotherm.probes.extract import features_of
 from isotherm.probes.linear import linear
@@ -155,7 +154,7 @@ def test_a_image_goes_into_the_page_and_beside_it(tmp_path):
 
 
 def test_damaged_files_of_a_study_are_named(tmp_path):
-    about = {"study": "temperature", "scale": "smoke", "data": "digits", "command": "x"}
+    about = execute.About("temperature", "smoke", "digits", "x")
     execute.begin(tmp_path / "s", about)
     for text in ("", "[]", "{}", '{"study": 1'):
         (tmp_path / "s/study.json").write_text(text)
@@ -170,16 +169,7 @@ def test_damaged_files_of_a_study_are_named(tmp_path):
         execute.begin(tmp_path / "file", about)
 
 
-def test_a_study_file_with_a_mistake_troubles_only_itself(monkeypatch, tmp_path):
-    (tmp_path / "broken_one.py").write_text("import nothing_of_this_name\n")
-    monkeypatch.setattr(isotherm.studies, "__path__", [*isotherm.studies.__path__, str(tmp_path)])
-    assert "temperature" in studies.names()
-    assert studies.load("temperature").claims
-    with pytest.raises(ValueError, match="study broken_one does not load: ModuleNotFoundError"):
-        studies.load("broken-one")
-
-
 def test_the_evidence_of_every_claim_can_be_told():
     found = {"a": 1.0, "b": None, "c": {"x": -0.5}, "d": [1, 2.5], "values": [[0.1, 0.5, 0.0]]}
     assert report.evidence(found) == "a 1; b unknown; c x −0.5; d 1, 2.5; 0.1: 0.5"
-    assert json.dumps(report._json({"a": float("nan"), "b": (np.float64(1),)})) == '{"a": null, "b": [1.0]}'
+    assert json.dumps(Evidence(a=float("nan"), b=(np.float64(1),)).as_dict()) == '{"a": null, "b": [1.0]}'
