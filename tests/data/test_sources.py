@@ -668,8 +668,8 @@ def test_broken_arrays_are_named(tmp_path):
     file.write_bytes(file.read_bytes()[:-10])
     refused(ValueError, r"a\.npy is damaged")
     file = tmp_path / "b.npz"
-    np.savez(file, images=noise(4, 8, 8))
-    refused(ValueError, "wanted train_images or x_train or images or x; it has: images")
+    np.savez(file, photos=noise(4, 8, 8))
+    refused(ValueError, "wanted train_images or x_train or images or x; it has: photos")
     file.write_bytes(file.read_bytes()[:-30])
     refused(ValueError, r"b\.npz is damaged")
 

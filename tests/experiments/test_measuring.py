@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from isotherm.experiments import execute, measuring, records, report
+from isotherm.experiments import execute, records, report
 from isotherm.experiments.claims.verdict import Evidence
-from isotherm.experiments.measuring import Trained, carry_out, described, done
+from isotherm.experiments.measuring import carry_out, done
+from isotherm.experiments.trained import images as trained_images
+from isotherm.experiments.trained.images import TrainedImages
+from isotherm.measures.catalogue import groups, in_groups
 from isotherm.probes.extract import features_of
 from isotherm.probes.linear import linear
 from isotherm.report import Page, figures
@@ -17,7 +20,7 @@ from isotherm.report.charts import Picture
 from isotherm.train.config import configure
 from isotherm.train.modality.images import images_of
 
-IMAGES = tuple(group for group in measuring.GROUPS if group not in measuring.OF_SENTENCES)
+IMAGES = tuple(name for name, group in groups().items() if all("sentences" not in m.needs for m in group))
 SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "monitor": 0}
 
 
@@ -30,20 +33,20 @@ def run(tmp_path_factory):
 
 def test_every_group_gives_what_it_names(run):
     found = done(run, IMAGES)["measures"]
-    names = set(described(IMAGES)) - {"linear_digit"}  # nothing was pasted on these
+    names = {m.name for m in in_groups(IMAGES) if not m.curve} - {"linear_digit"}  # nothing was pasted on these
     assert names <= found.keys()
     assert all(np.isfinite(found[name]) for name in names)
 
 
 def test_nearest_neighbours_are_those_of_a_plain_loop(run):
-    trained = Trained(run)
+    trained = TrainedImages(run)
     bank, queries = (torch.nn.functional.normalize(z, dim=1) for z in (trained.bank, trained.queries))
     right = trained.run.images.labels[(queries @ bank.T).argmax(1)] == trained.test.labels
     assert done(run)["measures"]["knn1"] == pytest.approx(float(right.float().mean()))
 
 
 def test_class_alignment_is_a_mean_over_pairs_of_one_class(run):
-    trained = Trained(run)
+    trained = TrainedImages(run)
     z = torch.nn.functional.normalize(trained.embeddings.double(), dim=1)
     alike = (trained.sample.labels[:, None] == trained.sample.labels) & ~torch.eye(len(z), dtype=torch.bool)
     distances = (z[:, None] - z[None]).square().sum(2)[alike]
@@ -53,7 +56,7 @@ def test_class_alignment_is_a_mean_over_pairs_of_one_class(run):
 def test_kinds_of_pairs_are_all_pairs():
     labels = torch.tensor([0, 0, 1, 2])
     z = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
-    found = measuring.similarities_by_kind(z, z, labels)
+    found = trained_images.similarities_by_kind(z, z, labels)
     assert {name: len(s) for name, s in found.items()} == {"true positive": 4, "false negative": 2, "true negative": 10}
     np.testing.assert_allclose(found["true positive"], 1)
     a, b = z[0] / z[0].norm(), z[1] / z[1].norm()
@@ -62,7 +65,7 @@ def test_kinds_of_pairs_are_all_pairs():
 
 def test_pairs_before_training_are_those_of_the_first_weights(run):
     found = done(run)["measures"]
-    width = measuring.EDGES[1] - measuring.EDGES[0]
+    width = trained_images.EDGES[1] - trained_images.EDGES[0]
     for when in ("before", "after"):
         for counts in found[f"pairs_{when}"].values():
             assert sum(counts) * width == pytest.approx(1)
@@ -72,7 +75,7 @@ def test_pairs_before_training_are_those_of_the_first_weights(run):
 def test_the_probe_of_the_whole_set_is_taught_on_balanced_images(run):
     learnt = images_of(configure({**SMALL, "randbit": 2, "imbalance": "linear"}), "train").counts()
     assert max(learnt) > 4 * min(learnt)
-    trained = Trained(run)
+    trained = TrainedImages(run)
     even = images_of(configure({**SMALL, "randbit": 2}), "train")
     bank = features_of(trained.run.network.encoder, even, trained.run.recipe)
     expected = linear(bank, even.labels, trained.queries, trained.test.labels, seed=0).accuracy

@@ -156,7 +156,7 @@ def test_bad_arrays_are_refused_in_one_sentence(tmp_path, content, options, word
     [
         (LABELS[:50], "has 50 rows for 400 embeddings"),
         (LABELS + 0.5, "integers or texts"),
-        (np.eye(4)[LABELS], "argmax of one-hot"),
+        (np.eye(4)[LABELS], "one-hot rows take the argmax"),
     ],
 )
 def test_bad_labels_are_refused(tmp_path, labels, words):
@@ -258,7 +258,7 @@ def test_measures_are_those_of_loops():
         "interclass_uniformity": M.interclass_uniformity(z, labels),
         "prior_distance": M.prior_distance(z),
         "positive_similarity": M.local_separation(z, views)[0],
-        "nearest_negatives": float(M.local_separation(z, views)[1].mean()),
+        "nearest_negative": float(M.local_separation(z, views)[1].mean()),
     }
     assert found.keys() == wanted.keys()
     for name, value in wanted.items():
@@ -410,8 +410,8 @@ def test_a_handful_of_items_is_enough(n, tmp_path):
 def test_every_measure_is_explained():
     health = I.examine(tensors(CLUSTERS), torch.from_numpy(LABELS), tensors(SPHERE))
     rows = I.describe(health)
-    assert {m.key for m in rows} == health.values.keys()
-    assert all(m.meaning and m.healthy for m in rows)
+    assert {row.measure.name for row in rows} == health.values.keys()
+    assert all(row.measure.meaning and row.healthy.where for row in rows)
     assert all(f.text.endswith((".", "?")) for f in health.findings)
 
 

@@ -10,6 +10,7 @@ from sklearn.metrics import pairwise_distances
 from found import views
 from isotherm import measures as M
 from isotherm.engine import tile_size
+from isotherm.measures import sweep
 
 Z0, Z1 = views(2, n=23, d=6)
 LABELS = torch.arange(23) % 4
@@ -102,7 +103,7 @@ def test_projections_of_even_points_are_those_of_the_prior():
 
 @pytest.mark.parametrize(("n", "block"), [(23, 1024), (23, 5), (24, 8), (700, 512)])
 def test_one_pass_gives_what_loops_over_pairs_give(monkeypatch, n, block):
-    monkeypatch.setattr(M, "BLOCK", block)  # so that a small case has many tiles
+    monkeypatch.setattr(sweep, "BLOCK", block)  # so that a small case has many tiles
     z, labels = views(1, n=n, d=6)[0], torch.from_numpy(np.random.default_rng(0).integers(0, 5, n))
     labels[3] = 99  # one of its kind
     found = M.pairwise(z, labels)

@@ -17,6 +17,7 @@ from isotherm.cli import main  # noqa: E402
 from isotherm.encoders import text  # noqa: E402
 from isotherm.evaluate.sentences import about_sentences, assess, encoder_of  # noqa: E402
 from isotherm.experiments import measuring  # noqa: E402
+from isotherm.measures.catalogue import in_groups  # noqa: E402
 from isotherm.methods import Network, SimCSE  # noqa: E402
 from isotherm.train import runs  # noqa: E402
 from isotherm.train.build import build  # noqa: E402
@@ -664,10 +665,10 @@ def test_every_group_about_sentences_gives_what_it_names(corpus, senteval, tmp_p
     shutil.copytree(senteval, root / "senteval")
     monkeypatch.setenv("ISOTHERM_DATA", str(root))
     out = run(tmp_path / "a", corpus, epochs=1)
-    for group in (*measuring.OF_SENTENCES, *measuring.OF_BOTH):
+    for group in ("similarity", "sphere", "before", "transfer", "objective", "cost"):
         found = measuring.measure(out, (group,))
         assert found
-        assert found.keys() <= measuring.GROUPS[group].names.keys()
+        assert found.keys() <= {m.name for m in in_groups([group])}
     assert measuring.measure(out, ("similarity",)).keys() == {"sts12", "stsb"}
     with pytest.raises(ValueError, match="'probes' is not measured of sentences"):
         measuring.measure(out, ("probes",))

@@ -12,7 +12,7 @@ from isotherm.cli import terminal
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from isotherm.inspect import Health, Measure
+    from isotherm.inspect import Health, Row
 
 
 def add(commands: terminal.Commands) -> None:
@@ -216,13 +216,14 @@ def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) ->
     return " ".join(["isotherm", command, *map(str, files), *words, *(["--drop"] if arguments.drop else [])])
 
 
-def _health(console: Console, health: Health, measures: Sequence[Measure]) -> None:
+def _health(console: Console, health: Health, rows: Sequence[Row]) -> None:
     from rich.markup import escape
 
     colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
     table = terminal.table(f"{escape(health.name)}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
-    for m in measures:
-        table.add_row(m.title, f"[{colours[m.level]}]{m.value:.4g}[/]", m.healthy, f"[dim]{m.meaning}[/dim]")
+    for row in rows:
+        value = f"[{colours[row.healthy.level]}]{row.value:.4g}[/]"
+        table.add_row(row.measure.title, value, row.healthy.where, f"[dim]{row.measure.meaning}[/dim]")
     console.print(table)
     for finding in health.findings:
         console.print(f"[{colours[finding.level]}]{finding.level:>4}[/]  ", end="")

@@ -105,7 +105,7 @@ def _probe(
     if name == "linear":
         return {name: evaluate.linear(*given, seed=seed)}
     if name == "fewshot":
-        return {f"linear, {SHOTS} a class": evaluate.few_shot(*given, SHOTS)}
+        return {f"linear, {SHOTS} per class": evaluate.few_shot(*given, SHOTS)}
     return {name: evaluate.follow(name, *given, seed=seed)}
 
 

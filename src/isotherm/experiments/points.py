@@ -9,8 +9,8 @@ from isotherm import doors
 from isotherm.checks import did_you_mean
 from isotherm.data import sets
 from isotherm.data.sentences import is_text
-from isotherm.experiments.measuring import GROUPS, described
 from isotherm.experiments.study import Arm, Point, Scale, Settings, Study
+from isotherm.measures.catalogue import in_groups
 from isotherm.train.config import Config, configure, merge, nested
 
 
@@ -62,10 +62,10 @@ def _config(study: Study, arm: Arm, varied: Settings, seed: int, scale: Scale, d
 
 def check_measures(study: Study) -> None:
     """Claims and figures may only speak of what is measured."""
-    for group in study.measure:
-        if group not in GROUPS:
-            raise ValueError(f"study {study.name} wants to measure '{group}'{did_you_mean(group, GROUPS)}")
-    measured = described(study.measure)
+    try:
+        measured = [measure.name for measure in in_groups(study.measure)]
+    except ValueError as error:
+        raise ValueError(f"study {study.name}: {error}") from error
     for title, measures in _needs(study):
         for measure in measures:
             if measure not in measured:

@@ -19,9 +19,9 @@ import yaml
 import isotherm
 from isotherm import files
 from isotherm.experiments.comparing import differences
-from isotherm.experiments.measuring import PERCENT, described
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Comparison, PaperTable, Study, Where
+from isotherm.experiments.study import Comparison, PaperTable, Study, Where, varied_label
+from isotherm.measures.catalogue import in_groups, measure
 from isotherm.report import Cell, Finding, Page, figures
 from isotherm.report.charts import Drawing
 from isotherm.train.config import flat
@@ -76,7 +76,8 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
     if study.compare:
         page.section("Compared", FAIR)
         for comparison in study.compare:
-            page.table(*compared(records, comparison), caption=f"{comparison.measure} against {comparison.against}")
+            caption = f"{measure(comparison.measure).title} against {comparison.against}"
+            page.table(*compared(records, comparison), caption=caption)
     if study.paper.tables:
         page.section("The paper's numbers", f"{study.paper.title} ({study.paper.address}). {study.paper.differs}")
         for name, table in study.paper.tables.items():
@@ -99,7 +100,7 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         ]
     )
     with page.fold("Measures"):
-        page.table(["measure", "what it is"], [[k, v] for k, v in described(study.measure).items()])
+        page.table(["measure", "what it is"], [[m.heading, m.meaning] for m in in_groups(study.measure)])
     with page.fold("Settings of every run"):
         page.text("Common to all:")
         page.code(yaml.safe_dump(common(list(records)), sort_keys=False, allow_unicode=True))
@@ -127,7 +128,7 @@ def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str,
     lines += ["", "Mean ± standard deviation over seeds; accuracies in percent.", ""]
     lines += rows_of(heads, rows)
     for comparison in study.compare:
-        lines += ["", f"{comparison.measure} against {comparison.against}. {FAIR}", ""]
+        lines += ["", f"{measure(comparison.measure).title} against {comparison.against}. {FAIR}", ""]
         lines += rows_of(*compared(records, comparison))
     for name, table in study.paper.tables.items():
         lines += ["", f"{name}, ours first, then as published:", ""]
@@ -183,25 +184,20 @@ def _words(value: Any) -> str:
 def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
     """Our numbers in the columns of a paper's table; empty where a point was not run."""
     rows = []
-    for i, (title, measure) in enumerate(table.measures):
-        scale = factor(measure)
+    for i, (title, name) in enumerate(table.measures):
+        scale = measure(name).factor
         cells: list[Any] = [f"ours, {data}" if i == 0 else "", title] if table.titled else [f"ours, {data}"]
         for where in table.points:
-            mean, deviation, n = records.mean(where, measure)
+            mean, deviation, n = records.mean(where, name)
             note = f"± {abs(scale) * deviation:.2g}" if n > 1 else ""
             cells.append(Cell(round(scale * mean, 3), note=note, best=False) if n else None)
         rows.append(cells)
     return rows
 
 
-def factor(measure: str) -> float:
-    """What a measure is multiplied with where it is told: percent, or the sign of the papers."""
-    return 100 if measure in PERCENT else -1 if measure in ("uniformity", "interclass_uniformity") else 1
-
-
 def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[list[Any]]]:
     """Paired differences: how much above the reference, the interval, and whether it excludes zero."""
-    scale = 100 if comparison.measure in PERCENT else 1
+    scale = abs(measure(comparison.measure).factor)
     rows: list[list[Any]] = []
     for d in differences(records, comparison):
         many = d.seeds > 1
@@ -213,25 +209,16 @@ def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[
 
 def results(study: Study, records: Records) -> tuple[list[str], list[list[Any]]]:
     """A row for each point: mean ± deviation of every measure."""
-    taken = [m for m in described(study.measure) if any(m in r.measures for r in records)]
-    heads = [
-        "arm",
-        "varied",
-        "seeds",
-        *(f"−{m.replace('_', ' ')}" if factor(m) < 0 else m.replace("_", " ") for m in taken),
-    ]
+    taken = [m for m in in_groups(study.measure) if not m.curve and any(m.name in r.measures for r in records)]
+    heads = ["arm", "varied", "seeds", *(m.heading for m in taken)]
     rows = []
     for arm, varied in dict.fromkeys((r.arm, json.dumps(dict(r.varied))) for r in records):
-        point = json.loads(varied)
-        shown = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in point.items())
-        cells: list[Any] = [arm, shown, max(records.mean(Where(arm, point), m)[2] for m in taken)]
+        where = Where(arm, json.loads(varied))
+        cells: list[Any] = [arm, varied_label(where.varied), max(records.mean(where, m.name)[2] for m in taken)]
         for m in taken:
-            mean, deviation, n = records.mean(Where(arm, point), m)
-            scale = factor(m)
-            if not n:
-                cells.append(None)
-                continue
-            cells.append(Cell(round(scale * mean, 4), note=f"± {abs(scale) * deviation:.2g}" if n > 1 else ""))
+            mean, deviation, n = records.mean(where, m.name)
+            note = f"± {abs(m.factor) * deviation:.2g}" if n > 1 else ""
+            cells.append(Cell(round(m.factor * mean, 4), note=note) if n else None)
         rows.append(cells)
     return heads, rows
 

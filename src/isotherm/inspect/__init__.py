@@ -7,7 +7,7 @@ from pathlib import Path
 from isotherm.files import write_json
 from isotherm.inspect import comparing
 from isotherm.inspect.comparing import Comparison, compare
-from isotherm.inspect.findings import Measure, describe
+from isotherm.inspect.findings import Row, describe
 from isotherm.inspect.health import Health, examine
 from isotherm.inspect.page import LAYOUTS, page_of
 from isotherm.inspect.reading import Embedding, read
@@ -16,7 +16,7 @@ __all__ = [
     "Comparison",
     "Embedding",
     "Health",
-    "Measure",
+    "Row",
     "compare",
     "describe",
     "examine",

@@ -13,13 +13,8 @@ import numpy as np
 from isotherm import __version__
 from isotherm.inspect.health import Floats, Health, examine
 from isotherm.inspect.reading import read
+from isotherm.measures.catalogue import measure as fact
 from isotherm.report import Bars, Cell, Heights, Histogram, Line, Lines, Page
-
-LOWER = frozenset({"uniformity", "interclass_uniformity", "alignment", "prior_distance", "loss"})
-"""Measures of which less is better."""
-HIGHER = frozenset({"class_gap", "nearest_agreement", "positive_similarity"})
-"""Measures of which more is better; so are accuracies, under whatever name."""
-ACCURACIES = ("accuracy", "knn", "linear", "top1", "top5")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +99,7 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
     page.table(
         ["measure", *(entry.name for entry in entries)],
         [
-            [row.measure.replace("_", " "), *(Cell(v, best=i == row.best) for i, v in enumerate(row.values))]
+            [fact(row.measure).title, *(Cell(v, best=i == row.best) for i, v in enumerate(row.values))]
             for row in comparison.rows
         ],
     )
@@ -112,14 +107,14 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
     if looked:
         page.section("Distributions")
         page.figures(*_overlaid(looked))
-    agreed = [row for row in comparison.rows if row.measure in ("nearest_agreement", "accuracy", "knn", "linear")]
+    agreed = [row for row in comparison.rows if fact(row.measure).unit == "%" or row.measure == "nearest_agreement"]
     if agreed:
         page.section("Accuracy")
         page.figure(
             Bars(
                 "Accuracy and agreement",
                 [entry.name for entry in entries],
-                [Heights(r.measure.replace("_", " "), [np.nan if v is None else v for v in r.values]) for r in agreed],
+                [Heights(fact(r.measure).title, [np.nan if v is None else v for v in r.values]) for r in agreed],
             )
         )
     if command:
@@ -201,12 +196,8 @@ def _flat(found: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 def _row(measure: str, entries: Sequence[Entry]) -> Row:
     values = tuple(entry.values.get(measure) for entry in entries)
     there = [(v, i) for i, v in enumerate(values) if v is not None]
-    last = measure.rpartition(".")[2]
-    direction = 0
-    if measure in HIGHER or any(word in measure.lower() for word in ACCURACIES):
-        direction = 1
-    elif measure in LOWER or last in LOWER:
-        direction = -1
+    better = fact(measure).better
+    direction = 0 if better is None else 1 if better == "higher" else -1
     best = None
     if direction and len(there) > 1 and len({v for v, _ in there}) > 1:
         best = max(there, key=lambda item: direction * item[0])[1]

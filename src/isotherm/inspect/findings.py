@@ -1,34 +1,34 @@
-"""What the measures of an embedding mean: for each a sentence and a healthy range, and findings in plain language.
+"""What somebody with this embedding should know, in plain language; every finding says which threshold it comes from.
 
-Every threshold is named here, and every finding says which one it comes from.
+Thresholds of single measures are theirs (`measures.embedding`); those of findings over several are here.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from isotherm.measures.catalogue import measures
+from isotherm.measures.embedding import (
+    AGREEING,
+    CONE,
+    CROWDED,
+    EVEN,
+    FEW_DIRECTIONS,
+    NEARLY_COLLAPSED,
+    NO_BETTER,
+    SOME_DIRECTIONS,
+    TORN,
+)
+from isotherm.measures.measure import Healthy, Measure
 from isotherm.report import Finding, number
-from isotherm.report.page import Level
 
 if TYPE_CHECKING:
     from isotherm.inspect.health import Health
 
-NEARLY_COLLAPSED, CROWDED, EVEN = 0.15, 0.45, 0.95
-"""Parts of the uniformity that is possible in this dimension: below, below, above."""
-FEW_DIRECTIONS, SOME_DIRECTIONS = 0.05, 0.2
-"""Parts of the directions that there are."""
-TORN = 0.15
-"""Tolerance below which an evenly spread embedding has pulled its classes apart."""
-CONE = 0.5
-"""Mean similarity of random pairs above which they lie in a narrow cone."""
-NO_BETTER = 0.05
-"""What nearest neighbours must agree above chance, as a part of what is possible."""
-AGREEING = 0.7
 MOSTLY_FALSE = 0.5
 """Part of the repulsion on the query's own class."""
 REPEATED = 0.01
@@ -38,117 +38,23 @@ UNEVEN_LENGTHS = 0.5
 
 
 @dataclass(frozen=True)
-class Measure:
-    """One row of the table: a measure, what it means, what is healthy, and how it fares."""
+class Row:
+    """One row of the table: a measure of an embedding, where it should lie, and how it fares."""
 
-    key: str
-    title: str
+    measure: Measure
     value: float
-    healthy: str
-    meaning: str
-    level: Level | None
+    healthy: Healthy
 
 
-def describe(health: Health) -> list[Measure]:
-    """The measures that were taken, each with its meaning, its healthy range and its level."""
-    values, limit = health.values, health.limit
-    directions = min(health.d, health.n - 1)
-    most = math.log(health.n - 1)
-    known: dict[str, tuple[str, str, str, Level | None]] = {
-        "uniformity": (
-            "uniformity",
-            f"{number(CROWDED * limit, 2)} to {number(limit, 3)}",
-            f"How evenly the items are spread over the sphere: 0 when all are one point, {number(limit, 3)} when they "
-            f"are spread evenly in {health.d} dimensions. Log of the mean of exp(−2·squared distance).",
-            _spread_level(health),
-        ),
-        "mean_similarity": (
-            "mean similarity",
-            f"below {CONE:g}",
-            "Mean cosine of two different items. Near 1 all lie in a narrow cone and cosines tell little apart.",
-            "look" if values["mean_similarity"] > CONE else "good",
-        ),
-        "effective_rank": (
-            "effective rank",
-            f"above {number(SOME_DIRECTIONS * directions, 2)} of {directions:,}",
-            "How many directions the embedding really uses: e to the entropy of its covariance spectrum.",
-            _rank_level(health),
-        ),
-        "prior_distance": (
-            "distance to the prior",
-            "below 1",
-            "How far random one-dimensional projections are from those of evenly spread points, in units of their "
-            "spread: 0 when evenly spread, about 1.4 when all items are one point.",
-            "look" if values["prior_distance"] > 1 else "good",
-        ),
-        "conditional_entropy": (
-            "conditional entropy",
-            f"at most {number(most, 3)}",
-            "How evenly repulsion exp(−2·squared distance) is shared by all other items; the logarithm of how many "
-            f"take part ({number(math.exp(values['conditional_entropy']), 3)} of {health.n - 1:,} here).",
-            None,
-        ),
-        "nearest_similarity": (
-            "nearest neighbour",
-            "below 0.99",
-            "Mean cosine of an item and its nearest other one. Near 1 every item has a twin.",
-            "look" if values["nearest_similarity"] > 0.99 else "good",
-        ),
-    }
-    if "tolerance" in values:
-        known["tolerance"] = (
-            "tolerance",
-            f"above {TORN:g}",
-            "Mean cosine of two items of the same class. Low: the classes are torn apart; high along with a uniformity "
-            "near 0: everything is alike.",
-            "look" if values["tolerance"] < TORN else "good",
-        )
-    if "class_gap" in values:
-        known["class_gap"] = (
-            "class gap",
-            "above 0.1",
-            "Tolerance less the mean cosine of items of different classes.",
-            "look" if values["class_gap"] < 0.1 else "good",
-        )
-    if "nearest_agreement" in values:
-        agreement, chance = values["nearest_agreement"], health.chance or 0.0
-        known["nearest_agreement"] = (
-            "neighbours of one class",
-            f"above {AGREEING:g}, chance {number(chance, 3)}",
-            "How often an item's nearest neighbour has its class (among classes with 2 items or more).",
-            "good" if agreement > AGREEING else "bad" if _no_better(agreement, chance) else "look",
-        )
-    if "interclass_uniformity" in values:
-        known["interclass_uniformity"] = (
-            "inter-class uniformity",
-            "below −0.5",
-            "How evenly the centres of the classes are spread; 0 when all classes have one centre.",
-            "look" if values["interclass_uniformity"] > -0.5 else "good",
-        )
-    if "alignment" in values:
-        gap = values["positive_similarity"] - values["nearest_negatives"]
-        known["alignment"] = (
-            "alignment",
-            "below 0.6",
-            "Mean squared distance of the two views of an item; 0 when views do not matter.",
-            "good" if values["alignment"] < 0.6 else "look",
-        )
-        known["positive_similarity"] = (
-            "similarity of two views",
-            "above that of the nearest negatives",
-            "Mean cosine of the two views of an item.",
-            "good" if gap > 0 else "bad",
-        )
-        known["nearest_negatives"] = (
-            "nearest negatives",
-            "below that of two views",
-            "Mean cosine of an item and its 10 nearest other items in the other view (local separation).",
-            "good" if gap > 0 else "bad",
-        )
-    return [
-        Measure(key, title, values[key], healthy, meaning, level)
-        for key, (title, healthy, meaning, level) in known.items()
-    ]
+def describe(health: Health) -> list[Row]:
+    """The measures that were taken, each with its healthy range and its level."""
+    known = measures()
+    rows = []
+    for name, value in health.values.items():
+        measure = known[name]
+        assert measure.healthy is not None
+        rows.append(Row(measure, value, measure.healthy(health.around)))
+    return rows
 
 
 def found_in(health: Health) -> list[Finding]:
@@ -161,26 +67,12 @@ def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda f: ("bad", "look", "good").index(f.level)))
 
 
-def _spread_level(health: Health) -> Level:
-    part = health.values["uniformity"] / health.limit
-    return "bad" if part < NEARLY_COLLAPSED else "look" if part < CROWDED else "good"
-
-
-def _rank_level(health: Health) -> Level:
-    part = health.values["effective_rank"] / min(health.d, health.n - 1)
-    return "bad" if part < FEW_DIRECTIONS else "look" if part < SOME_DIRECTIONS else "good"
-
-
-def _no_better(agreement: float, chance: float) -> bool:
-    return agreement < chance + NO_BETTER * (1 - chance)
-
-
 def _geometry(health: Health) -> Iterator[Finding]:
     values, limit = health.values, health.limit
     uniformity, rank = values["uniformity"], values["effective_rank"]
     directions = min(health.d, health.n - 1)
     said = f"uniformity {number(uniformity, 3)} of {number(limit, 3)} at best in {health.d} dimensions"
-    level = _spread_level(health)
+    level = health.around.spread
     if level == "bad":
         yield Finding(
             level,
@@ -197,9 +89,9 @@ def _geometry(health: Health) -> Iterator[Finding]:
         )
     else:
         yield Finding(level, "The items are spread well over the sphere.", said)
-    level = _rank_level(health)
+    level = health.around.rank
     used = f"effective rank {number(rank, 3)} of {directions:,}"
-    if level == "good" and _spread_level(health) != "bad":  # the noise around one point uses them too
+    if level == "good" and health.around.spread != "bad":  # the noise around one point uses them too
         yield Finding(level, "The embedding uses many of its directions.", used)
     elif level != "good":
         grave = "Dimensions have collapsed" if level == "bad" else "Few directions are used"
@@ -212,7 +104,7 @@ def _geometry(health: Health) -> Iterator[Finding]:
             )
         bound = FEW_DIRECTIONS if level == "bad" else SOME_DIRECTIONS
         yield Finding(level, f"{grave}: {number(rank, 3)} of {directions:,}; {reason}", f"{used}; below {bound:.0%}")
-    if values["mean_similarity"] > CONE and _spread_level(health) != "bad":
+    if values["mean_similarity"] > CONE and health.around.spread != "bad":
         yield Finding(
             "look",
             f"All items lie in a cone: two random ones have a cosine of {number(values['mean_similarity'], 3)}. "
@@ -271,7 +163,7 @@ def _labelled(health: Health) -> Iterator[Finding]:
     tolerance, agreement, chance = values["tolerance"], values["nearest_agreement"], health.chance or 0.0
     part = values["uniformity"] / health.limit
     rate = f"nearest neighbours agree in {agreement:.1%}, by chance {chance:.1%}"
-    if _no_better(agreement, chance):
+    if health.around.no_better_than_chance:
         yield Finding(
             "bad",
             "The labels are not in the embedding: neighbours agree no more often than by chance. Are rows and labels "

@@ -13,15 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotherm import measures
 from isotherm.inspect.findings import found_in, gravest_first
 from isotherm.inspect.temperature_advice import Advice, Hardness, Queries, advise, hardness_of
+from isotherm.measures import BINS, projections, spectrum
+from isotherm.measures.catalogue import measures
+from isotherm.measures.embedding import Around
+from isotherm.measures.measure import take
+from isotherm.measures.subject import Subject
 from isotherm.pairing import unit
 from isotherm.report import Finding
 
 Floats = NDArray[np.float64]
-NEIGHBOURS = 10
-"""Nearest negatives of the local separation."""
 DIRECTIONS = 64
 """Random directions the embedding is looked at along."""
 PROJECTION_EDGES = np.linspace(-4, 4, 41)
@@ -82,10 +84,27 @@ class Health:
     constant_columns: tuple[int, ...]
     findings: tuple[Finding, ...]
 
+    @property
+    def around(self) -> Around:
+        """What a measure is judged by."""
+        return Around(self.values, self.n, self.d, self.limit, self.chance)
+
     def as_dict(self) -> dict[str, Any]:
         """Everything, in what JSON knows."""
         plain: dict[str, Any] = _plain(self)
         return plain
+
+
+class Examined(Subject):
+    """An embedding whose uniformity and entropy come from the one pass over all pairs."""
+
+    @property
+    def uniformity(self) -> float:
+        return self.pairs.uniformity
+
+    @property
+    def conditional_entropy(self) -> float:
+        return self.pairs.conditional_entropy
 
 
 @torch.no_grad()
@@ -106,35 +125,8 @@ def examine(
     """
     n, d = z.shape if z.ndim == 2 else (0, 0)
     u = unit(z, "z")
-    pairs = measures.pairwise(u, labels)
-    spectrum = measures.spectrum(u)
-    values: dict[str, float] = {
-        "uniformity": pairs.uniformity,
-        "mean_similarity": pairs.mean_similarity,
-        "conditional_entropy": pairs.conditional_entropy,
-        "effective_rank": measures.effective_rank(u),
-        "prior_distance": measures.prior_distance(u, DIRECTIONS, seed),
-        "nearest_similarity": float(pairs.nearest.double().mean()),
-    }
-    histograms = {"all pairs": _parts(pairs.histogram)}
-    per_class: tuple[Class, ...] = ()
-    chance = None
-    if labels is not None:
-        assert pairs.same_class is not None
-        per_class, chance = _classes(u, labels, pairs, classes)
-        values |= _class_values(u, labels, pairs, per_class)
-        apart = pairs.histogram - pairs.same_class
-        kinds = {"same class, other item": pairs.same_class, "other class": apart}
-        histograms = {kind: _parts(counts) for kind, counts in kinds.items() if counts.sum()}
-    separation = None
-    if views is not None:
-        values["alignment"] = measures.alignment(u, views)
-        k = min(NEIGHBOURS, n - 1)
-        positive, nearest = measures.local_separation(u, views, k)
-        values["positive_similarity"], values["nearest_negatives"] = positive, float(nearest.mean())
-        separation = nearest.cpu().numpy()
-        between = (u * unit(views, "views").to(u)).sum(1)
-        histograms = {"two views of an item": _parts(_binned(between)), **histograms}
+    subject = Examined(u, labels, None if views is None else (u, views), seed)
+    per_class, chance = ((), None) if labels is None else _classes(subject, classes)
     queries = Queries(u, labels, seed)
     lengths = torch.linalg.vector_norm(z.double(), dim=1)
     health = Health(
@@ -142,15 +134,15 @@ def examine(
         n=n,
         d=d,
         norms=Norms(float(lengths.min()), float(lengths.mean()), float(lengths.max()), float(lengths.std())),
-        values=values,
+        values=take([m for m in measures().values() if m.healthy is not None], subject),
         limit=even_uniformity(d),
         chance=chance,
         classes=per_class,
-        edges=np.linspace(-1, 1, measures.BINS + 1),
-        histograms=histograms,
-        spectrum=spectrum.cpu().numpy(),
+        edges=np.linspace(-1, 1, BINS + 1),
+        histograms=_histograms(subject),
+        spectrum=spectrum(u).cpu().numpy(),
         projections=_projected(u, seed),
-        separation=separation,
+        separation=None if views is None else subject.separation[1].cpu().numpy(),
         hardness=hardness_of(queries),
         advice=advise(queries),
         duplicates=_duplicates(z),
@@ -158,6 +150,20 @@ def examine(
         findings=(),
     )
     return dataclasses.replace(health, findings=gravest_first([*notes, *found_in(health)]))
+
+
+def _histograms(subject: Subject) -> dict[str, Floats]:
+    """The part of the pairs in each bin of similarity, by kind of pair."""
+    pairs = subject.pairs
+    kinds = {"all pairs": pairs.histogram}
+    if pairs.same_class is not None:
+        apart = pairs.histogram - pairs.same_class
+        both = {"same class, other item": pairs.same_class, "other class": apart}
+        kinds = {kind: counts for kind, counts in both.items() if counts.sum()}
+    if "views" in subject.has:
+        a, b = subject.views
+        kinds = {"two views of an item": _binned((a * unit(b, "views").to(a)).sum(1)), **kinds}
+    return {kind: _parts(counts) for kind, counts in kinds.items()}
 
 
 def even_uniformity(d: int, t: float = 2.0) -> float:
@@ -174,38 +180,14 @@ def even_uniformity(d: int, t: float = 2.0) -> float:
     return math.log(total) - 2 * t
 
 
-def _class_values(u: Tensor, labels: Tensor, pairs: measures.Pairwise, classes: tuple[Class, ...]) -> dict[str, float]:
-    """The measures that need labels, as far as these labels allow them."""
-    values: dict[str, float] = {}
-    n = len(u)
-    sizes = np.array([c.items for c in classes], dtype=np.float64)
-    same = float((sizes * (sizes - 1)).sum())
-    if same:
-        values["tolerance"] = measures.tolerance(u, labels)
-    if len(classes) > 1:
-        values["interclass_uniformity"] = measures.interclass_uniformity(u, labels)
-        together = same * values.get("tolerance", 0.0)
-        apart = (n * (n - 1) * pairs.mean_similarity - together) / (n * (n - 1) - same)
-        if same:
-            values["class_gap"] = values["tolerance"] - apart
-            rated = [(c.agreement, c.items) for c in classes if c.agreement is not None]
-            values["nearest_agreement"] = sum(a * k for a, k in rated) / sum(k for _, k in rated)
-    return values
-
-
-def _classes(
-    u: Tensor, labels: Tensor, pairs: measures.Pairwise, names: Sequence[str]
-) -> tuple[tuple[Class, ...], float | None]:
+def _classes(subject: Subject, names: Sequence[str]) -> tuple[tuple[Class, ...], float | None]:
     """Each class by itself, and how often a random neighbour would agree."""
-    assert pairs.nearest_same is not None
-    assert pairs.nearest_other is not None
-    kinds, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
-    sums = u.new_zeros(len(kinds), u.shape[1], dtype=torch.float64).index_add(0, place, u.double())
-    ordered = (counts * (counts - 1)).double()
-    tolerance = (sums.square().sum(1) - counts) / ordered
-    agrees = (pairs.nearest_same >= pairs.nearest_other).double()
-    agreement = torch.zeros_like(ordered).index_add(0, place, agrees) / counts
-    found = tuple(
+    u = subject.embeddings
+    kinds, counts, agreement = subject.agreement
+    index = torch.unique(subject.labels, return_inverse=True)[1]
+    sums = u.new_zeros(len(kinds), u.shape[1], dtype=torch.float64).index_add(0, index, u.double())
+    tolerance = (sums.square().sum(1) - counts) / (counts * (counts - 1)).double()
+    classes = tuple(
         Class(
             name=names[int(kinds[c])] if names else str(kinds[c].item()),
             items=int(counts[c]),
@@ -216,8 +198,8 @@ def _classes(
     )
     several = counts[counts > 1].double()
     if not len(several):
-        return found, None
-    return found, float((several * (several - 1)).sum() / (several.sum() * (len(u) - 1)))
+        return classes, None
+    return classes, float((several * (several - 1)).sum() / (several.sum() * (len(u) - 1)))
 
 
 def _parts(counts: Tensor) -> Floats:
@@ -226,13 +208,13 @@ def _parts(counts: Tensor) -> Floats:
 
 
 def _binned(s: Tensor) -> Tensor:
-    place = s.add(1).mul(measures.BINS / 2).clamp(0, measures.BINS - 1).long().cpu()
-    return torch.bincount(place, minlength=measures.BINS)
+    place = s.add(1).mul(BINS / 2).clamp(0, BINS - 1).long().cpu()
+    return torch.bincount(place, minlength=BINS)
 
 
 def _projected(u: Tensor, seed: int) -> Floats:
     """Densities along random directions, in units of the prior's spread."""
-    seen = measures.projections(u, DIRECTIONS, seed).double().cpu().numpy() * math.sqrt(u.shape[1])
+    seen = projections(u, DIRECTIONS, seed).double().cpu().numpy() * math.sqrt(u.shape[1])
     width = PROJECTION_EDGES[1] - PROJECTION_EDGES[0]
     return np.array([np.histogram(row, bins=PROJECTION_EDGES)[0] / (len(row) * width) for row in seen])
 

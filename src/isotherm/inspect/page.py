@@ -55,7 +55,10 @@ def page_of(health: Health, embedding: Embedding, layout: str = "tsne", seed: in
     page.section("Measures", "What was measured, what it means, and what is healthy.")
     page.table(
         ["measure", "value", "healthy", "what it means"],
-        [[m.title, Cell(m.value, level=m.level), m.healthy, m.meaning] for m in describe(health)],
+        [
+            [r.measure.title, Cell(r.value, level=r.healthy.level), r.healthy.where, r.measure.meaning]
+            for r in describe(health)
+        ],
         stack=True,
     )
     page.section("Similarities and directions")

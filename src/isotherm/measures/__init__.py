@@ -1,21 +1,19 @@
 """The numbers that describe an embedding. Inputs are (N, D) tensors, normalized inside."""
 
 from isotherm.measures.geometry import (
-    BINS,
-    Pairwise,
     alignment,
     conditional_entropy,
     effective_rank,
     hardness,
     interclass_uniformity,
     local_separation,
-    pairwise,
     prior_distance,
     projections,
     spectrum,
     tolerance,
     uniformity,
 )
+from isotherm.measures.sweep import BINS, Pairwise, pairwise
 
 __all__ = [
     "BINS",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from isotherm import measures
 from isotherm.data.images import Images
 from isotherm.data.imbalance import fraction
 from isotherm.data.loaders.images import Loader
 from isotherm.encoders.features import evaluating
+from isotherm.measures.catalogue import measures
+from isotherm.measures.measure import Measure, Need, take
+from isotherm.measures.subject import Subject, healthy
 from isotherm.methods import Network
 from isotherm.probes.extract import features_of, home
 from isotherm.probes.knn import knn
@@ -20,29 +22,54 @@ from isotherm.views import Recipe
 NEIGHBOURS = 20
 AT_MOST = 10_000
 """Images whose geometry is measured."""
-ENTROPY_OF = 2_000
-"""Images whose conditional entropy is measured; its maximum is the logarithm of their number."""
+
+
+class Monitored(Subject):
+    """A network in the middle or at the end of training: its embeddings of images as they are, and kNN if it may."""
+
+    def __init__(self, network: Network, images: Images, recipe: Recipe, seed: int = 0) -> None:
+        super().__init__(features_of(network, images, recipe), images.labels if labelled(images) else None, seed=seed)
+        self.network, self.images, self.recipe = network, images, recipe
+        self.knn: float | None = None
+
+    @property
+    def has(self) -> frozenset[Need]:
+        parts = set(super().has)
+        sizes = [view.size for view in self.recipe.views[:2]]
+        if self.healthy and len(sizes) > 1 and sizes[0] == sizes[1]:
+            parts.add("views")
+        if self.knn is not None:
+            parts |= {"features", "labels"}
+        return frozenset(parts)
+
+    @cached_property
+    def views(self) -> tuple[Tensor, Tensor]:
+        return two_views(self.network, self.images, self.recipe, self.seed)
 
 
 def monitor(
     network: Network, train: Images, test: Images | None, recipe: Recipe, at_most: int | None = None, seed: int = 0
 ) -> dict[str, float]:
-    """Measures of a network in the middle or at the end of training, on the CPU.
+    """Every measure that is taken on the way (`Measure.monitor`), on the CPU.
 
-    `knn` is the accuracy of its features on `test` (or, without labels there, absent); the others describe its
-    embeddings of `test`: uniformity, tolerance, effective rank, conditional entropy, and alignment of two views.
+    `knn` is the accuracy of the features on `test` (or, without labels there, absent); the others describe the
+    embeddings of `test`.
     """
     judged = train if test is None else test
     if at_most is not None:
         train, judged = some(train, at_most, seed), some(judged, at_most, seed)
-    found: dict[str, float] = {}
+    subject = Monitored(network, some(judged, AT_MOST, seed), recipe, seed)
     if test is not None and labelled(train) and labelled(judged):
         bank = features_of(network.encoder, train, recipe)
         queries = features_of(network.encoder, judged, recipe)
         if healthy(bank) and healthy(queries) and len(train.labels.unique()) > 1:
-            found["knn"] = neighbours(bank, train.labels, queries, judged.labels)
-    found |= geometry(network, some(judged, AT_MOST, seed), recipe, seed)
-    return found
+            subject.knn = neighbours(bank, train.labels, queries, judged.labels)
+    return take(monitored(), subject)
+
+
+def monitored() -> list[Measure]:
+    """The measures that are taken on the way."""
+    return [m for m in measures().values() if m.monitor]
 
 
 def neighbours(bank: Tensor, bank_labels: Tensor, queries: Tensor, labels: Tensor) -> float:
@@ -53,21 +80,6 @@ def neighbours(bank: Tensor, bank_labels: Tensor, queries: Tensor, labels: Tenso
     k = min(NEIGHBOURS, len(bank))
     score = knn(bank, bank_labels, queries[known], labels[known], ks=(k,))[k]
     return score.accuracy * float(known.float().mean())
-
-
-def geometry(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0) -> dict[str, float]:
-    """Uniformity, tolerance, rank, entropy of the embeddings of images as they are; alignment of two views."""
-    z = features_of(network, images, recipe)
-    if len(z) < 2 or not healthy(z):
-        return {}
-    found = {"uniformity": measures.uniformity(z), "effective_rank": measures.effective_rank(z)}
-    found["conditional_entropy"] = measures.conditional_entropy(z[:ENTROPY_OF])
-    if labelled(images) and int(torch.bincount(images.labels).max()) > 1:
-        found["tolerance"] = measures.tolerance(z, images.labels)
-    if len(recipe.views) > 1 and recipe.views[0].size == recipe.views[1].size:
-        a, b = two_views(network, images, recipe, seed)
-        found["alignment"] = measures.alignment(a, b)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
 def two_views(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -81,11 +93,6 @@ def two_views(network: nn.Module, images: Images, recipe: Recipe, seed: int = 0)
                 part.append(network(view).float().cpu())
     a, b = (torch.cat(part) for part in parts)
     return a, b
-
-
-def healthy(z: Tensor) -> bool:
-    """Whether every row is finite and has a direction; after a divergence they do not."""
-    return bool(torch.isfinite(z).all()) and float(z.abs().amax(1).min()) > 0
 
 
 def some(images: Images, at_most: int, seed: int) -> Images:

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from isotherm.data.sentences import is_text
+from isotherm.measures.catalogue import measures
+from isotherm.measures.measure import Measure
 from isotherm.train.config import Config, Runtime
 
 EVERY = 5.0
@@ -57,7 +59,7 @@ class Progress:
 
     def epoch(self, line: Mapping[str, Any]) -> None:
         """The end of an epoch: shown where something was measured."""
-        if self.shown and "uniformity" in line:
+        if self.shown and monitored_in(line):
             self._line(described(line, self.epochs))
 
     def note(self, text: str) -> None:
@@ -105,12 +107,13 @@ def described(line: Mapping[str, Any], epochs: int) -> str:
     parts = [f"epoch {line['epoch']}/{epochs}"]
     if line.get("loss_mean") is not None:
         parts.append(f"loss {line['loss_mean']:.4f}")
-    if "knn" in line:
-        parts.append(f"kNN {100 * line['knn']:.1f} %")
-    if "stsb_dev" in line:
-        parts.append(f"STS-B dev {100 * line['stsb_dev']:.2f}")
-    parts += [f"{name} {line[name]:.3f}" for name in ("uniformity", "tolerance", "alignment") if name in line]
+    parts += [f"{m.heading} {m.text(line[m.name])}" for m in monitored_in(line)]
     return "  ".join(parts)
+
+
+def monitored_in(line: Mapping[str, Any]) -> list[Measure]:
+    """The measures that a line of metrics holds."""
+    return [m for m in measures().values() if m.monitor and line.get(m.name) is not None]
 
 
 class _TensorBoard:

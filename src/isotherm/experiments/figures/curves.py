@@ -12,33 +12,13 @@ import torch
 
 from isotherm import temperature
 from isotherm.experiments.claims.penalties import entropy, similarities
-from isotherm.experiments.measuring import PERCENT, PROJECTED
 from isotherm.experiments.records import Records
 from isotherm.experiments.study import Where
+from isotherm.measures.catalogue import measure as fact
+from isotherm.measures.embedding import PROJECTED
 from isotherm.report.charts import Bars, Chart, HeatMap, Heights, Histogram, Line, Lines
 
-SHOWN = {
-    "linear": "linear accuracy",
-    "linear_whole": "linear accuracy",
-    "linear_digit": "linear accuracy of the digit",
-    "linear_bits": "linear accuracy of a bit",
-    "knn": "kNN accuracy",
-    "knn1": "accuracy of the nearest neighbour",
-    "uniformity": "−uniformity",
-    "sts": "mean of the STS tasks",
-    "stsb_uniformity": "−uniformity",
-    "stsb_alignment": "alignment",
-    "positive_similarity": "similarity of two views",
-    "prior_distance": "distance from a Gaussian",
-    "step_seconds": "seconds per step",
-}
-NEGATED = {"uniformity", "stsb_uniformity"}
-"""The papers plot its negative."""
 REFERENCE = ("simple", "hard simple")
-
-
-def title_of(measure: str) -> str:
-    return SHOWN.get(measure, measure.replace("_", " "))
 
 
 def against(
@@ -47,30 +27,31 @@ def against(
     """Each measure against what was varied, with its standard deviation over seeds; constant arms as dashed lines."""
     charts: list[Chart] = []
     for measure in measures:
-        sign = -1 if measure in NEGATED else 1
+        scale, spread = fact(measure).factor, abs(fact(measure).factor)
         lines = []
         for arm in arms:
             at, means, deviations = records.along(arm, over, measure)
             if len(at):
-                y = sign * means
-                lines.append(Line(arm, at, y, y - deviations, y + deviations))
+                y = scale * means
+                lines.append(Line(arm, at, y, y - spread * deviations, y + spread * deviations))
         ends = [v for line in lines for v in np.asarray(line.x)]
         for arm in (a for a in REFERENCE if a in records.arms() and ends):
             mean, _, runs = records.mean(arm, measure)
             if runs:
-                lines.append(Line(arm, [min(ends), max(ends)], [sign * mean] * 2, dashed=True))
-        title = title_of(measure)
-        charts.append(Lines(_capital(f"{title} against {x}"), lines, x=x, y=title, log_x=log_x))
+                lines.append(Line(arm, [min(ends), max(ends)], [scale * mean] * 2, dashed=True))
+        title = fact(measure).heading
+        charts.append(Lines(_capital(f"{title} against {x}"), lines, x=x, y=fact(measure).axis, log_x=log_x))
     return charts
 
 
 def family(records: Records, arm: str, over: str, by: str, x: str, measure: str, more: str = "") -> list[Chart]:
     """One line for each value of `by`, against `over`."""
-    lines = []
+    lines, scale, spread = [], fact(measure).factor, abs(fact(measure).factor)
     for value in sorted({r.varied[by] for r in records if r.arm == arm and by in r.varied}):
         at, means, deviations = records.where(**{by: value}).along(arm, over, measure)
-        lines.append(Line(f"{by.rpartition('.')[2]} {value:g}", at, means, means - deviations, means + deviations))
-    return [Lines(_capital(f"{title_of(measure)} against {x}, {arm}{more}"), lines, x=x, y=title_of(measure))]
+        y, half = scale * means, spread * deviations
+        lines.append(Line(f"{by.rpartition('.')[2]} {value:g}", at, y, y - half, y + half))
+    return [Lines(_capital(f"{fact(measure).heading} against {x}, {arm}{more}"), lines, x=x, y=fact(measure).axis)]
 
 
 def split(
@@ -90,24 +71,24 @@ def grid(records: Records, arm: str, rows: str, columns: str, measures: Sequence
     down, across = (sorted({r.varied[name] for r in mine}) for name in (rows, columns))
     charts: list[Chart] = []
     for measure in measures:
-        scale = -1 if measure in NEGATED else 100 if measure in PERCENT else 1
+        scale = fact(measure).factor
         values = [[scale * records.mean(Where(arm, {rows: a, columns: b}), measure)[0] for b in across] for a in down]
         names = [[f"{v:g}" for v in found] for found in (down, across)]
         titles = [name.rpartition(".")[2] for name in (rows, columns)]
-        charts.append(HeatMap(_capital(title_of(measure)), names[0], names[1], values, y=titles[0], x=titles[1]))
+        charts.append(HeatMap(_capital(fact(measure).heading), names[0], names[1], values, y=titles[0], x=titles[1]))
     return charts
 
 
 def bars(records: Records, arms: Sequence[str], measure: str, title: str) -> list[Chart]:
     """A bar for every arm, with its standard deviation over seeds."""
-    scale = -1 if measure in NEGATED else 100 if measure in PERCENT else 1
+    scale = fact(measure).factor
     found = [(arm, *records.mean(arm, measure)) for arm in arms]
     there = [(arm, scale * mean, abs(scale) * deviation) for arm, mean, deviation, n in found if n]
     if not there:
         return []
-    heights = Heights(title_of(measure), [m for _, m, _ in there], [d for _, _, d in there])
-    unit = ", %" if measure in PERCENT else ""
-    return [Bars(f"{title}: {title_of(measure)}", [a for a, _, _ in there], [heights], x=f"{title_of(measure)}{unit}")]
+    heights = Heights(fact(measure).heading, [m for _, m, _ in there], [d for _, _, d in there])
+    name = fact(measure).heading
+    return [Bars(f"{title}: {name}", [a for a, _, _ in there], [heights], x=fact(measure).axis)]
 
 
 def projected(records: Records, arm: str, over: str, symbol: str) -> list[Chart]:
@@ -131,10 +112,10 @@ def over_training(records: Records, arms: Sequence[str], measure: str, title: st
                         by.setdefault(round(line["epoch"] / r.config.epochs, 3), []).append(line[measure])
         if by:
             x = sorted(by)
-            lines.append(Line(arm, x, [float(np.mean(by[v])) for v in x]))
+            lines.append(Line(arm, x, [fact(measure).factor * float(np.mean(by[v])) for v in x]))
     if not lines:
         return []
-    return [Lines(f"{title}: {title_of(measure)}", lines, x="part of the training", y=title_of(measure))]
+    return [Lines(f"{title}: {fact(measure).heading}", lines, x="part of the training", y=fact(measure).axis)]
 
 
 def ode(tau_max: float) -> list[Chart]:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from isotherm.data.loaders.images import Loader
 from isotherm.encoders.features import evaluating
-from isotherm.experiments.measuring import EDGES
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Where
+from isotherm.experiments.trained.images import EDGES
 from isotherm.report.charts import Drawing, Heights, Histogram, Picture, Points, Scatter
 from isotherm.train import runs
 from isotherm.train.monitor import some

@@ -20,13 +20,13 @@ from isotherm.data import senteval
 from isotherm.data.loaders.sentences import TextLoader
 from isotherm.data.sentences import Sentences, load_sentences
 from isotherm.encoders import text
+from isotherm.measures.subject import healthy
 from isotherm.methods import Network
 from isotherm.methods.build import named
 from isotherm.probes.sts import dev_score, stsb_geometry
 from isotherm.streams import uniforms
 from isotherm.train.config import Config, settings_of
 from isotherm.train.modality.images import ENCODER
-from isotherm.train.monitor import healthy
 from isotherm.views.sentences import RECIPES, TextRecipe
 
 MODEL = "model"

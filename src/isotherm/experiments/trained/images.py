@@ -1,0 +1,191 @@
+"""A finished run that learnt from images: its features, embeddings and views, and the probes that measures ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotherm.data.images import Images
+from isotherm.data.probing import DIGIT, RANDBIT
+from isotherm.data.sets import load
+from isotherm.experiments.trained.run import TrainedRun
+from isotherm.measures.measure import Need
+from isotherm.measures.subject import Subject
+from isotherm.methods import Network
+from isotherm.probes.extract import features_of
+from isotherm.probes.knn import knn
+from isotherm.probes.linear import linear
+from isotherm.train import build, runs
+from isotherm.train.modality.images import ImageModality, images_of
+from isotherm.train.monitor import labelled, neighbours, some, two_views
+
+SAMPLE = 2000
+"""Test images whose geometry is measured."""
+EDGES = np.linspace(-1, 1, 81)
+"""Bins of similarity."""
+PROBED_BITS = 4
+"""Of the bits that were added, so many are probed."""
+
+
+class TrainedImages(TrainedRun, Subject):
+    """A finished run, and what several measures need of it, made once."""
+
+    noun = "images"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.seed = folder, 0
+        self.run = runs.open_run(folder)
+        self.test: Images = self.run.images if self.run.test is None else self.run.test
+        # SmallAlexNet ends in its own embedding; the papers probe the layer before (CACR app. C.1)
+        self.layer = "fc7" if self.run.config.encoder["name"] == "small_alexnet" else None
+        both = labelled(self.run.images) and labelled(self.test)
+        self.probed = self.run.test is not None and both and len(self.run.images.labels.unique()) > 1
+
+    @property
+    def could_have(self) -> frozenset[Need]:
+        return frozenset(("embeddings", "labels", "views", "features", "run"))
+
+    @property
+    def has(self) -> frozenset[Need]:
+        parts: list[Need] = ["run", "features"]
+        if self.healthy:
+            parts += ["embeddings", "views"]
+        if self.probed or labelled(self.sample):
+            parts.append("labels")
+        return frozenset(parts)
+
+    @cached_property
+    def bank(self) -> Tensor:
+        """Features of what was learnt from."""
+        return self._features(self.run.images)
+
+    @cached_property
+    def queries(self) -> Tensor:
+        """Features of the test images."""
+        return self._features(self.test)
+
+    def _features(self, images: Images) -> Tensor:
+        return features_of(self.run.network.encoder, images, self.run.recipe, layer=self.layer)
+
+    @cached_property
+    def sample(self) -> Images:
+        return some(self.test, SAMPLE, 0)
+
+    @property
+    def labels(self) -> Tensor:
+        """Of the sample."""
+        return self.sample.labels
+
+    @cached_property
+    def embeddings(self) -> Tensor:
+        """Of the sample as it is."""
+        return features_of(self.run.network, self.sample, self.run.recipe)
+
+    @cached_property
+    def views(self) -> tuple[Tensor, Tensor]:
+        """Embeddings of two views of the sample."""
+        return self._views_by(self.run.network)
+
+    def _views_by(self, network: Network) -> tuple[Tensor, Tensor]:
+        recipe = self.run.recipe
+        if len(recipe.views) == 1:  # a bank compares one view; alignment and local separation need two
+            recipe = replace(recipe, views=recipe.views * 2)
+        return two_views(network, self.sample, recipe)
+
+    @cached_property
+    def _known(self) -> Tensor:
+        """Test images of a class that was learnt from: an imbalance may have emptied one, which is never found."""
+        return torch.isin(self.test.labels, self.run.images.labels)
+
+    @property
+    def knn(self) -> float | None:
+        if not self.probed:
+            return None
+        return neighbours(self.bank, self.run.images.labels, self.queries, self.test.labels)
+
+    @property
+    def linear(self) -> float | None:
+        if not self.probed:
+            return None
+        known = self._known
+        score = linear(self.bank, self.run.images.labels, self.queries[known], self.test.labels[known], seed=0)
+        return score.accuracy * float(known.float().mean())
+
+    @cached_property
+    def nearest(self) -> dict[int, float | None]:
+        """Accuracy of the nearest and of the ten nearest neighbours."""
+        if not self.probed:
+            return {1: None, 10: None}
+        known = self._known
+        scores = knn(self.bank, self.run.images.labels, self.queries[known], self.test.labels[known], ks=(1, 10))
+        part = float(known.float().mean())
+        return {k: score.accuracy * part for k, score in scores.items()}
+
+    @property
+    def linear_whole(self) -> float | None:
+        if not self.probed:
+            return None
+        config = self.run.config
+        even = images_of(replace(config, imbalance="none"), config.split)
+        bank = self.bank if config.imbalance == "none" else self._features(even)
+        return linear(bank, even.labels, self.queries, self.test.labels, seed=0).accuracy
+
+    @property
+    def linear_digit(self) -> float | None:
+        """However few digits were learnt from, the probe is taught on all."""
+        mine, config = self.run.images.more_labels, self.run.config
+        if DIGIT not in mine or int(mine[DIGIT].min()) < 0:
+            return None
+        taught = images_of(replace(config, digits=len(load("digits"))), config.split)
+        bank = self._features(taught)
+        return linear(bank, taught.more_labels[DIGIT], self.queries, self.test.more_labels[DIGIT], seed=0).accuracy
+
+    @property
+    def linear_bits(self) -> float | None:
+        bits = self.run.images.bits
+        if not bits:
+            return None
+        mine, theirs = self.run.images.more_labels[RANDBIT], self.test.more_labels[RANDBIT]
+        each = [
+            linear(self.bank, (mine >> b) & 1, self.queries, (theirs >> b) & 1, seed=0).accuracy
+            for b in range(min(PROBED_BITS, bits))
+        ]
+        return float(np.mean(each))
+
+    @property
+    def pairs_before(self) -> dict[str, list[float]]:
+        torch.manual_seed(self.run.config.seed)
+        modality = ImageModality(self.run.config, self.run.images, self.run.recipe)
+        untrained, _ = build.networks(self.run.config, modality.encoder())
+        return _histograms(*self._views_by(untrained), self.sample.labels)
+
+    @property
+    def pairs_after(self) -> dict[str, list[float]]:
+        return _histograms(*self.views, self.sample.labels)
+
+    def kept(self, most: int) -> tuple[Tensor, Tensor]:
+        """Some embeddings and their labels, for maps and histograms."""
+        part = some(self.sample, most, 0)
+        return features_of(self.run.network, part, self.run.recipe), part.labels
+
+
+def _histograms(a: Tensor, b: Tensor, labels: Tensor) -> dict[str, list[float]]:
+    return {
+        kind: [float(v) for v in np.histogram(s, bins=EDGES, density=True)[0]]
+        for kind, s in similarities_by_kind(a, b, labels).items()
+    }
+
+
+def similarities_by_kind(a: Tensor, b: Tensor, labels: Tensor) -> dict[str, np.ndarray]:
+    """Two views of one item; two items of one class; two items of two classes (DySTreSS, fig. 1)."""
+    a, b = (torch.nn.functional.normalize(z.double(), dim=1) for z in (a, b))
+    s = a @ b.T
+    alike = labels[:, None] == labels[None]
+    itself = torch.eye(len(s), dtype=torch.bool)
+    kinds = {"true positive": itself, "false negative": alike & ~itself, "true negative": ~alike}
+    return {name: s[mask].clamp(-1, 1).numpy() for name, mask in kinds.items() if mask.any()}

@@ -1,0 +1,61 @@
+"""The measures of what features know: accuracies of probes that learn on the training part and are asked on the test.
+
+How a probe is made is the subject's affair (`experiments.trained`): it has the features and the probes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from isotherm.measures.measure import Measure, Need
+
+
+def _accuracy(
+    name: str, title: str, meaning: str, of: Callable[[Any], float | None], group: str, monitor: bool = False
+) -> Measure:
+    needs: tuple[Need, ...] = ("features",) if group == "competing" else ("features", "labels")
+    return Measure(name, title, meaning, of, (group,), needs, unit="%", better="higher", monitor=monitor)
+
+
+KNN = _accuracy(
+    "knn", "kNN accuracy", "kNN accuracy of the features (k = 20).", lambda s: s.knn, "probes", monitor=True
+)
+LINEAR = _accuracy(
+    "linear", "linear accuracy", "Accuracy of the exact linear probe of the features.", lambda s: s.linear, "probes"
+)
+KNN1 = _accuracy(
+    "knn1",
+    "accuracy of the nearest neighbour",
+    "Accuracy of the nearest neighbour of the features.",
+    lambda s: s.nearest[1],
+    "nearest",
+)
+KNN10 = _accuracy(
+    "knn10",
+    "accuracy of ten neighbours",
+    "Accuracy of the ten nearest neighbours of the features.",
+    lambda s: s.nearest[10],
+    "nearest",
+)
+LINEAR_WHOLE = _accuracy(
+    "linear_whole",
+    "linear accuracy, whole set",
+    "The linear probe, taught with as many images of every class whatever was learnt from.",
+    lambda s: s.linear_whole,
+    "whole",
+)
+LINEAR_DIGIT = _accuracy(
+    "linear_digit",
+    "linear accuracy of the digit",
+    "Linear probe of the digit that was pasted, taught on images with all digits.",
+    lambda s: s.linear_digit,
+    "competing",
+)
+LINEAR_BITS = _accuracy(
+    "linear_bits",
+    "linear accuracy of a bit",
+    "Linear probe of a bit that was added, mean over the first four.",
+    lambda s: s.linear_bits,
+    "competing",
+)

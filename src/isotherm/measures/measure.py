@@ -1,0 +1,88 @@
+"""What a measure is: everything a table, a figure, a page or a progress line needs to know of a number, in one place.
+
+A `Measure` stands beside the code that computes it, as a constant of a module of this folder; `catalogue` finds it by
+looking. To add one, write it in a module here (or in a package of your own, entry point ``isotherm.measures``) and its
+oracle in the tests: studies, `inspect`, `compare`, the live table and training's progress show it from then on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Need = Literal["embeddings", "labels", "views", "features", "sentences", "run"]
+"""What is at hand: unit embeddings; a label each; a second view of each; features of the training part for a probe to
+learn from; the tasks of SentEval; the folder of a run."""
+Level = Literal["good", "look", "bad"]
+
+
+@dataclass(frozen=True)
+class Healthy:
+    """Where a measure of one embedding should lie, and how it fares."""
+
+    where: str
+    level: Level | None = None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number about an embedding or a run."""
+
+    name: str
+    """In records and files."""
+    title: str
+    """In tables and figures."""
+    meaning: str
+    """A sentence."""
+    of: Callable[[Any], Any]
+    """The number, of a `measures.subject.Subject` that has what it needs; None where it cannot be said."""
+    groups: tuple[str, ...]
+    """Measures that are taken together; a study names groups."""
+    needs: tuple[Need, ...] = ("embeddings",)
+    unit: str = ""
+    """%: kept as a part of 1, shown in percent."""
+    sign: int = 1
+    """−1: shown with its sign turned, as the papers print it."""
+    better: Literal["higher", "lower"] | None = None
+    monitor: bool = False
+    """Taken on the way, too, and shown in training's progress."""
+    healthy: Callable[[Any], Healthy] | None = None
+    """Of a `measures.embedding.Around`: what `inspect` says of it; a measure without is not shown there."""
+    curve: bool = False
+    """Several numbers, for figures; tables leave it out."""
+
+    @property
+    def factor(self) -> float:
+        """What its values are multiplied with where they are shown."""
+        return 100.0 if self.unit == "%" else float(self.sign)
+
+    @property
+    def heading(self) -> str:
+        """Its title, as its values are shown."""
+        return f"−{self.title}" if self.sign < 0 else self.title
+
+    @property
+    def axis(self) -> str:
+        """Its heading with the unit."""
+        return f"{self.heading}, {self.unit}" if self.unit else self.heading
+
+    def text(self, value: float) -> str:
+        """A value for people."""
+        shown = self.factor * value
+        return f"{shown:.1f} %" if self.unit == "%" else f"{shown:.3f}" + (f" {self.unit}" if self.unit else "")
+
+
+def take(measures: Iterable[Measure], subject: Any) -> dict[str, Any]:
+    """Every one of these that the subject has what it needs for, by name; what is not finite is left out."""
+    values = {m.name: m.of(subject) for m in measures if set(m.needs) <= subject.has}
+    return {name: value for name, value in values.items() if value is not None and _finite(value)}
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_finite, value))
+    return math.isfinite(value)
