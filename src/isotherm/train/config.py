@@ -24,7 +24,7 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 from torch import Tensor
 
-from isotherm import temperature
+from isotherm import doors, temperature
 from isotherm.checks import did_you_mean
 from isotherm.data.sentences import is_text
 from isotherm.encoders import HEADS, NETWORKS, text
@@ -263,6 +263,9 @@ def _temperature(choice: Mapping[str, Any]) -> Any:
 
 
 def _loss_class(name: str) -> type[Loss]:
+    if doors.is_outside(name):
+        kind: type[Loss] = doors.load(name)
+        return kind
     found = {e.name: e.loss for e in catalogue.losses()}
     if name not in found:
         raise ValueError(f"no loss '{name}'{did_you_mean(name, found)}")
