@@ -12,10 +12,11 @@ from isotherm.experiments import comparing, find, plan, report
 from isotherm.experiments.claims import rules, statistics
 from isotherm.experiments.points import expand
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Comparison, Where
+from isotherm.experiments.study import Claim, Comparison, Where
 from isotherm.train.build import build
 
 NOWHERE = Path("nowhere")
+PLACED = ((1, "a", 3.0), (1, "b", 2.0), (2, "a", 1.0), (2, "b", 2.0))
 
 
 def record(arm, seed=0, varied=None, folder=NOWHERE, **measures):
@@ -152,6 +153,28 @@ def test_faster_looks_at_the_whole_training(tmp_path):
     assert rules.Faster("h", Where("quick"), [Where("slow")]).judge(records).held
     assert not rules.Faster("h", Where("slow"), [Where("quick")]).judge(records).held
     assert statistics.over_training(records, "h", Where("quick"))[0] == pytest.approx(14 / 3)
+
+
+def test_rules_say_what_they_need_and_can_be_put_together():
+    records = Records([record(n, s, {"x": x}, m=v + 0.001 * s) for s in (0, 1) for x, n, v in PLACED])
+    right, wrong = rules.Ahead("m", Where("a"), [Where("b")]), rules.Ahead("k", Where("b"), [Where("a")])
+    assert rules.Among({"x": 1}, right).judge(records).held
+    assert not rules.Among({"x": 2}, right).judge(records).held
+    both = rules.Every([rules.Among({"x": 1}, right), wrong])
+    assert both.measures == Claim("Both.", "§1", both).measures == ("m", "k")
+    assert rules.Gains("after", Where("a"), ("before",), 0.1).measures == ("after", "before")
+    verdict = both.judge(records)
+    assert not verdict.held
+    assert (
+        report.evidence(verdict.evidence.as_dict())
+        == "point a; ahead of b +1.0000 ± 0.0000; point b; ahead of a no runs"
+    )
+
+
+def test_a_record_of_an_earlier_version_has_a_config_of_today():
+    stored = {"epochs": 3, "watch": 7, "loss": {"name": "NTXentLoss"}, "a setting that is gone": 1}
+    config = Record("a", {}, 0, "a", {}, 1.0, stored, NOWHERE).config
+    assert (config.epochs, config.monitor, config.loss["name"]) == (3, 7, "NTXentLoss")
 
 
 def test_no_rank_where_nothing_changes():

@@ -106,6 +106,10 @@ def test_a_study_from_a_file_is_listed_run_and_told_again(mine, tmp_path, capsys
         ("import nothing_of_this_name\n", "does not import: line 1: ModuleNotFoundError"),
         ("x = (\n", "does not import: line 1: SyntaxError"),
         ("raise SystemExit(3)\n", r"ends the program when it is imported \(exit 3\)"),
+        (
+            f"{HEAD}STUDY = {NO_ARMS.replace('arms=()', 'arms=[{}]')}",
+            "line 3: .*arms of a study must be Arm values, got dict",
+        ),
         (f"{HEAD}STUDY = {NO_ARMS}", "has no runs at scale smoke"),
         (f"{HEAD}STUDY = {STUDY.replace('NTXentLoss', 'NTXenLoss')}", "did you mean 'NTXentLoss'"),
     ],

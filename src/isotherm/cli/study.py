@@ -70,7 +70,6 @@ def _study(arguments: argparse.Namespace) -> int:
     if arguments.list or not arguments.name:
         return _list(arguments.name)
     from isotherm.experiments import execute, find, plan  # all of it now: the files may change while a study runs
-    from isotherm.experiments import report as _  # noqa: F401
     from isotherm.experiments.live_table import live_table
 
     console = terminal.console()

@@ -68,7 +68,7 @@ class Record:
     def embedding(self) -> Path:
         return self.folder / EMBEDDING
 
-    def monitored(self) -> list[dict[str, Any]]:
+    def monitored(self) -> list[Settings]:
         """What was seen during training, a line per epoch."""
         path = self.folder / "metrics.jsonl"
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

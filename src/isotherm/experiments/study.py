@@ -184,6 +184,16 @@ class Study:
     source: str = ""
     """The file or module outside this package that it came from."""
 
+    def __post_init__(self) -> None:
+        kinds = {"arms": Arm, "claims": Claim, "figures": Figure, "compare": Comparison}
+        for name, kind in kinds.items():
+            for part in getattr(self, name):
+                if not isinstance(part, kind):
+                    raise TypeError(f"{name} of a study must be {kind.__name__} values, got {type(part).__name__}")
+        for name, scale in self.scales.items():
+            if not isinstance(scale, Scale):
+                raise TypeError(f"scale '{name}' of a study must be a Scale, got {type(scale).__name__}")
+
     @property
     def question(self) -> str:
         return (self.doc.strip() or self.name).partition("\n")[0]

@@ -8,13 +8,10 @@ weights, with their signs reversed, over t⁺, t⁻, K and batch size, and with 
 about as many steps. Expected: weights matter, those of negatives most; K = 4 beats K = 1; imbalance hurts CACR least.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Faster, NoWorse, Ordered, SmallerDrop, Trend
 from isotherm.experiments.sizes import QUICK, SMOKE
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Settings, Study, Where
 
 REGULAR, LINEAR = {"imbalance": "none"}, {"imbalance": "linear"}
 OVER = {"imbalance": ("none", "linear", "exponential")}
@@ -37,7 +34,7 @@ BASE = {"lr": 0.12, "lr_scaling": "linear", "weight_decay": 1e-4, "monitor": 6, 
 MEASURE = ("probes", "whole", "geometry", "cost")
 
 
-def equal_views(settings: Mapping[str, Any]) -> dict[str, int]:
+def equal_views(settings: Settings) -> dict[str, int]:
     """Batch and epochs are those of K = 4; fewer views have more images per step and more epochs.
 
     So every run sees as many views in about as many steps (what is left of an epoch is dropped), whatever its K.

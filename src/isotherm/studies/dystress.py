@@ -9,12 +9,11 @@ help on small images.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Alike, NoWorse, Ordered, TrendEverywhere
 from isotherm.experiments.sizes import QUICK, SMOKE
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Settings, Study, Where
 
 BALANCED, LONG = {"imbalance": "none"}, {"imbalance": "long-tail"}
 BOTH = {"imbalance": ("none", "long-tail")}
@@ -39,7 +38,7 @@ _MOCO = {
 }
 
 
-def published(settings: Mapping[str, Any]) -> dict[str, Any]:
+def published(settings: Settings) -> Settings:
     """A long tail has 500 epochs (A.1); the schedule has five periods in them, as in its own paper.
 
     Table 4 has 2000 for both of its rows: `train --preset kukleva-cifar-lt`, `dystress-cifar-lt --epochs 2000`.

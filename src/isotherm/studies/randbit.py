@@ -8,13 +8,10 @@ NT-Xent and the sliced Wasserstein distance learn from that, beside a VAE and la
 image's class out of the features of every contrastive loss, not of the VAE.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Keeps, Loses, Ordered
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.experiments.study import Arm, Claim, Figure, Paper, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Figure, Paper, Scale, Settings, Study, Where
 
 BITS = "randbit"
 KS = (0, 2, 4, 8, 12, 16)
@@ -26,7 +23,7 @@ OVER = {BITS: KS}
 _VAE = {"method": "vae", "encoder": "vae", "head": "none", "recipe": "none", "views": 1}
 
 
-def patient(settings: Mapping[str, Any]) -> dict[str, int]:
+def patient(settings: Settings) -> dict[str, int]:
     """Reconstruction learns more slowly: the VAE has six times the epochs."""
     return {"epochs": 6 * settings["epochs"]} if settings["method"]["name"] == "vae" else {}
 

@@ -8,12 +8,9 @@ and from a small encoder that starts from scratch; judged on the seven STS tasks
 and MACL, most so with shifted minima.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Among, Every, Gains, InvertedU, Trend
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Settings, Study, Where
 
 MINILM, SMALL, BERT = "minilm", "text_small", "hf:bert-base-uncased"
 TAU = "loss.temperature"
@@ -29,7 +26,7 @@ def _name(mark: str, low: float = 0.03, high: float = 0.05) -> str:
     return f"{OURS}{mark}, {low:g} to {high:g}"
 
 
-def _ours(mark: str, low: float = 0.03, high: float = 0.05) -> dict[str, Any]:
+def _ours(mark: str, low: float = 0.03, high: float = 0.05) -> Settings:
     shifted = {"loss.profile": "shifted", "loss.shift": SHIFTS[mark][0], "loss.scale": SHIFTS[mark][1]} if mark else {}
     return {"loss": "DySTreSSLoss", "loss.tau_min": low, "loss.tau_max": high, **shifted}
 
@@ -39,14 +36,14 @@ STAR_RANGES = [_name("*", *ends) for ends in RANGES[1:]]
 PROFILES = (PLAIN, PLUS, STAR, STARS, *STAR_RANGES)
 
 
-def by_encoder(settings: Mapping[str, Any]) -> dict[str, Any]:
+def by_encoder(settings: Settings) -> Settings:
     """A pretrained encoder takes small steps on few sentences, one that starts from scratch large ones on many."""
     if settings["encoder"]["name"] == SMALL:
         return {"images": 40_000, "epochs": 1}
     return {"images": 3200, "encoder.length": 32}
 
 
-def tiny(settings: Mapping[str, Any]) -> dict[str, Any]:
+def tiny(settings: Settings) -> Settings:
     """Seconds."""
     if settings["encoder"]["name"] == SMALL:
         return {"encoder.width": 16, "encoder.layers": 1, "encoder.vocabulary": 600}
@@ -55,8 +52,8 @@ def tiny(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _arms(
     name: str,
-    settings: Mapping[str, Any],
-    over: Mapping[str, Any] | None = None,
+    settings: Settings,
+    over: Settings | None = None,
     once: bool = False,
     minilm: str = "no",
 ) -> list[Arm]:
