@@ -7,10 +7,13 @@ are there. NT-Xent at two temperatures, other batches and projectors, and labels
 digit is recognised better and the object worse, whatever the batch or projector; labels are not troubled.
 """
 
+from dataclasses import replace
+
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Keeps, Loses, Trend
+from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.experiments.study import Arm, Claim, Figure, Paper, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study, Where
 
 DIGITS = "digits"
 COUNTS = (1, 4, 16, 64, 256, 1024)
@@ -117,19 +120,10 @@ FIGURES = (
         lambda records: figures.curves.family(records, DEPTH, DIGITS, "head.layers", "unique digits", "linear"),
     ),
 )
-PAPER = Paper(
-    title="Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    address="https://arxiv.org/abs/2011.02803",
+PAPER = replace(
+    CHEN_LI,
     differs="The paper pastes MNIST digits on ImageNet and trains ResNet-50 with batch 1024; it shows images, no "
     "numbers. Ours at cpu scale are the embedded 8 × 8 digits on 32 × 32 images, a small convnet and Adam.",
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-    measure=MEASURE,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

@@ -9,11 +9,13 @@ help on small images.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Alike, NoWorse, Ordered, TrendEverywhere
+from isotherm.experiments.papers import DYSTRESS
 from isotherm.experiments.sizes import QUICK, SMOKE
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Settings, Study, Where
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
 
 BALANCED, LONG = {"imbalance": "none"}, {"imbalance": "long-tail"}
 BOTH = {"imbalance": ("none", "long-tail")}
@@ -230,9 +232,8 @@ COMPARE = (
 )
 _ROW = [Where(name, BALANCED) for name in (SIMCLR, MOCO, DCLW, DCL, MACL, OURS)]
 _HEADS = [SIMCLR, MOCO, DCLW, DCL, MACL, OURS]
-PAPER = Paper(
-    title="Manna et al. 2024, Dynamically Scaled Temperature in Self-Supervised Contrastive Learning (DySTreSS)",
-    address="https://arxiv.org/abs/2308.01140",
+PAPER = replace(
+    DYSTRESS,
     differs="The paper trains ResNet-18 for 200 epochs (long tail: 500 or 2000) and reports 200-NN; it does "
     "not state the temperatures of its rivals. At cpu scale ours is a small convnet, few epochs and images, k = 20. "
     "Rivals have their own papers' temperatures (DCL and MACL 0.1, MoCo v2 0.2 with a queue of 1,024); SimCLR has 0.2, "
@@ -302,13 +303,4 @@ PAPER = Paper(
     },
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-    measure=MEASURE,
-    compare=COMPARE,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE, compare=COMPARE)

@@ -7,10 +7,13 @@ closed forms of the gradients (eq. 4 and 5; supplement, eq. 6) against autograd.
 forms agree to rounding.
 """
 
+from dataclasses import replace
+
 from isotherm.experiments import figures
 from isotherm.experiments.claims.penalties import EntropyRises, GradientsAgree
+from isotherm.experiments.papers import WANG_LIU
 from isotherm.experiments.sizes import BY_DATA, SMOKE
-from isotherm.experiments.study import Arm, Claim, Figure, Paper, Scale, Study
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
 
 TAU = "loss.temperature"
 GRID = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -49,17 +52,9 @@ FIGURES = (
         lambda records: figures.curves.entropies(records, TRAINED, TAU, GRID),
     ),
 )
-PAPER = Paper(
-    title="Wang & Liu 2021, Understanding the Behaviour of Contrastive Loss",
-    address="https://arxiv.org/abs/2012.09740",
+PAPER = replace(
+    WANG_LIU,
     differs="The paper proves it; here it is checked on similarities of embeddings that were trained small.",
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER)

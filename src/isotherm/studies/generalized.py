@@ -9,11 +9,13 @@ projector they are alike, the more so the longer they train.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Alike, Narrower
+from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Study, Where
 
 NTXENT, DECOUPLED = "NT-Xent", "decoupled NT-Xent"
 NORMAL, CUBE, SPHERE = "SWD (normal)", "SWD (hypercube)", "SWD (hypersphere)"
@@ -144,9 +146,8 @@ def _table(printed: Mapping[str, Sequence[Sequence[float]]], batches: tuple[int,
     return PaperTable(["", *LOSSES], rows, points, [("linear", "linear")], titled=False)
 
 
-PAPER = Paper(
-    title="Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    address="https://arxiv.org/abs/2011.02803",
+PAPER = replace(
+    CHEN_LI,
     differs="The paper trains ResNet-50 for 100 to 800 epochs with LARS and an unstated learning rate. At cpu scale "
     "ours is a small convnet, few epochs, fewer images, Adam with one rate for all losses, the exact linear probe.",
     tables={
@@ -156,13 +157,4 @@ PAPER = Paper(
     },
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-    measure=MEASURE,
-    compare=COMPARE,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE, compare=COMPARE)

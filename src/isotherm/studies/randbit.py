@@ -8,10 +8,13 @@ NT-Xent and the sliced Wasserstein distance learn from that, beside a VAE and la
 image's class out of the features of every contrastive loss, not of the VAE.
 """
 
+from dataclasses import replace
+
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Keeps, Loses, Ordered
+from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.experiments.study import Arm, Claim, Figure, Paper, Scale, Settings, Study, Where
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Settings, Study, Where
 
 BITS = "randbit"
 KS = (0, 2, 4, 8, 12, 16)
@@ -122,20 +125,11 @@ FIGURES = (
         ),
     ),
 )
-PAPER = Paper(
-    title="Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    address="https://arxiv.org/abs/2011.02803",
+PAPER = replace(
+    CHEN_LI,
     differs="The paper trains ResNet-18 for 400 epochs on CIFAR-10 (and on MNIST and ImageNet) and shows images "
     "without numbers; of its VAE it says no more. At cpu scale ours is a small convnet and Adam; the VAE has six "
     "times the epochs.",
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-    measure=MEASURE,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

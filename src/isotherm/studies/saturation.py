@@ -7,9 +7,12 @@ are trained on them without augmentation, so that nothing is left to align. Expe
 bits and hardly after; later for larger batches.
 """
 
+from dataclasses import replace
+
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Later, Saturates
-from isotherm.experiments.study import Arm, Claim, Figure, Paper, Scale, Study, Where
+from isotherm.experiments.papers import CHEN_LI
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study, Where
 
 BITS, TAU = "data_options.bits", "loss.temperature"
 KS, TAUS, BATCHES = (1, 2, 3, 4, 6, 8, 12), (0.1, 0.3, 1.0), (64, 256, 1024)
@@ -102,20 +105,11 @@ FIGURES = (
         lambda records: figures.curves.family(records, SWD, BITS, "batch", "bits", "loss"),
     ),
 )
-PAPER = Paper(
-    title="Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    address="https://arxiv.org/abs/2011.02803",
+PAPER = replace(
+    CHEN_LI,
     differs="The paper trains ResNet-18 on 32 × 32 images for 400 epochs, without numbers. Ours are 4 × 4 (they "
     "are constant: their size does not matter) through one convolution. Each image stands twice in a "
     "batch, unchanged: alignment is zero, and each query meets its own copy as the paper's sum over all j does.",
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-    measure=MEASURE,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

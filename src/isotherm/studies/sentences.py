@@ -8,9 +8,12 @@ and from a small encoder that starts from scratch; judged on the seven STS tasks
 and MACL, most so with shifted minima.
 """
 
+from dataclasses import replace
+
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Among, Every, Gains, InvertedU, Trend
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Settings, Study, Where
+from isotherm.experiments.papers import DYSTRESS
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
 
 MINILM, SMALL, BERT = "minilm", "text_small", "hf:bert-base-uncased"
 TAU = "loss.temperature"
@@ -210,9 +213,8 @@ def _table(encoder: str) -> PaperTable:
     )
 
 
-PAPER = Paper(
-    title="Manna et al. 2024, Dynamically Scaled Temperature in Self-Supervised Contrastive Learning (DySTreSS)",
-    address="https://arxiv.org/abs/2308.01140",
+PAPER = replace(
+    DYSTRESS,
     differs="The paper trains BERT on a million sentences of Wikipedia (SimCSE's). At cpu scale we start from "
     "MiniLM, which a thousand million pairs have taught before, on 3,200 sentences, and from a small encoder of one "
     "layer with random weights on 40,000; other sentences than the paper's. The views are crops, not passes with other "
@@ -222,13 +224,4 @@ PAPER = Paper(
     tables={"Table 12 (STS; ours from MiniLM)": _table(MINILM), "Table 12 (STS; ours from scratch)": _table(SMALL)},
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-    measure=MEASURE,
-    compare=COMPARE,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE, compare=COMPARE)

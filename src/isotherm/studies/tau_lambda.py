@@ -6,10 +6,13 @@ Decoupled NT-Xent over a grid of temperatures τ and weights λ; NT-Xent over τ
 Expected: projections of the embedding become more Gaussian as τ falls or λ grows; accuracy is best along a ridge.
 """
 
+from dataclasses import replace
+
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import BestMoves, Trend, TrendEverywhere
+from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
-from isotherm.experiments.study import Arm, Claim, Figure, Paper, Scale, Study
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
 
 TAU, LAMBDA = "loss.temperature", "loss.weight"
 DECOUPLED, NTXENT, SWD = "decoupled NT-Xent", "NT-Xent", "SWD (hypersphere)"
@@ -96,19 +99,10 @@ FIGURES = (
         lambda records: figures.curves.projected(records, SWD, LAMBDA, "λ"),
     ),
 )
-PAPER = Paper(
-    title="Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    address="https://arxiv.org/abs/2011.02803",
+PAPER = replace(
+    CHEN_LI,
     differs="The paper trains ResNet-18 for 200 epochs on CIFAR-10 and shows its grid as an image without numbers; "
     "the values of its grid are not stated, ours are our own. At cpu scale ours is a small convnet and Adam.",
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-    measure=MEASURE,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

@@ -10,10 +10,13 @@ between; the simple loss is far behind, and taking only the nearest negatives re
 nearly irrelevant for uniformity.
 """
 
+from dataclasses import replace
+
 from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Behind, Flatter, InvertedU, PrefersLarger, Recovers, Trend
+from isotherm.experiments.papers import WANG_LIU
 from isotherm.experiments.sizes import BY_DATA, SMOKE
-from isotherm.experiments.study import Arm, Claim, Figure, Paper, PaperTable, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale, Study, Where
 
 TEMPERATURES = (0.05, 0.07, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 REPRESENTATIVE = (0.07, 0.3, 0.7, 1.0)
@@ -152,9 +155,8 @@ FIGURES = (
     ),
 )
 _TAUS = ("0.07", "0.3", "0.7", "1.0")
-PAPER = Paper(
-    title="Wang & Liu 2021, Understanding the Behaviour of Contrastive Loss",
-    address="https://arxiv.org/abs/2012.09740",
+PAPER = replace(
+    WANG_LIU,
     differs="The paper trains ResNet-18 (ResNet-50 on ImageNet-100) for 200 epochs on whole sets with a memory "
     "bank, and reports the accuracy of a linear layer trained with SGD. At cpu scale ours is a convnet of 240,000 "
     "parameters, few epochs, fewer images, negatives from the batch (study temperature-bank: the bank), and the "
@@ -218,11 +220,4 @@ PAPER = Paper(
     },
 )
 
-STUDY = Study(
-    base=BASE,
-    arms=ARMS,
-    scales=SCALES,
-    claims=CLAIMS,
-    figures=FIGURES,
-    paper=PAPER,
-)
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER)
