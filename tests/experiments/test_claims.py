@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isotherm.experiments import comparing, plan, report
-from isotherm.experiments import study as studies
-from isotherm.experiments.claims import rules
+from isotherm.experiments import comparing, find, plan, report
+from isotherm.experiments.claims import rules, statistics
+from isotherm.experiments.points import expand
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Comparison
+from isotherm.experiments.study import Claim, Comparison, Where
 from isotherm.train.build import build
 
 NOWHERE = Path("nowhere")
+PLACED = ((1, "a", 3.0), (1, "b", 2.0), (2, "a", 1.0), (2, "b", 2.0))
 
 
 def record(arm, seed=0, varied=None, folder=NOWHERE, **measures):
@@ -29,25 +30,25 @@ def arm(name, values, over="x", seeds=(0, 1, 2), noise=0.001, **fixed):
 
 def test_alike_is_about_the_spread_of_means():
     records = Records([record("a", m=0.8), record("b", m=0.82), record("c", m=0.85)])
-    assert rules.alike("m", [("a", {}), ("b", {})], 0.03)(records).held
-    assert not rules.alike("m", [("a", {}), ("c", {})], 0.03)(records).held
-    assert not rules.alike("m", [("a", {}), ("nobody", {})], 0.03)(records).held
+    assert rules.Alike("m", [Where("a"), Where("b")], 0.03).judge(records).held
+    assert not rules.Alike("m", [Where("a"), Where("c")], 0.03).judge(records).held
+    assert not rules.Alike("m", [Where("a"), Where("nobody")], 0.03).judge(records).held
 
 
 def test_narrower_compares_spreads_within_seeds_that_all_have():
     records = Records([*arm("a", {1: 0.5, 3: 0.7}), *arm("b", {1: 0.9, 3: 0.75})])
-    assert rules.narrower("m", ["a", "b"], "x")(records).held
-    assert not rules.narrower("m", ["a", "b"], "x", most=0.1)(records).held
-    assert not rules.narrower("m", ["a", "nobody"], "x")(records).held
+    assert rules.Narrower("m", ["a", "b"], "x").judge(records).held
+    assert not rules.Narrower("m", ["a", "b"], "x", most=0.1).judge(records).held
+    assert not rules.Narrower("m", ["a", "nobody"], "x").judge(records).held
     wider = Records([*arm("a", {1: 0.7, 3: 0.5}), *arm("b", {1: 0.75, 3: 0.9})])
-    assert not rules.narrower("m", ["a", "b"], "x")(wider).held
+    assert not rules.Narrower("m", ["a", "b"], "x").judge(wider).held
     once = [record("a", 0, {"x": 1}, m=0.5), record("b", 0, {"x": 1}, m=0.6)]  # seeds 1 and 2 are at x = 3 only
     later = [
         record(n, s, {"x": 3}, m=v)
         for n, v3 in (("a", (0.5, 0.6, 0.6)), ("b", (0.6, 0.5, 0.5)))
         for s, v in enumerate(v3)
     ]
-    verdict = rules.narrower("m", ["a", "b"], "x")(Records([*once, *later]))
+    verdict = rules.Narrower("m", ["a", "b"], "x").judge(Records([*once, *later]))
     assert verdict.evidence["seeds"] == 1
     assert not verdict.held  # the means would coincide: 0.567 and 0.533
 
@@ -56,10 +57,10 @@ def test_a_trend_everywhere_may_fail_at_few_values():
     rising = {1: 0.1, 2: 0.2, 3: 0.3}
     records = [*arm("a", rising, y=1), *arm("a", rising, y=2), *arm("a", rising, y=3), *arm("a", rising, y=4)]
     falling = arm("a", {1: 0.3, 2: 0.2, 3: 0.1}, y=5)
-    judge = rules.trend_everywhere("m", "a", "x", "y", 1)
-    assert judge(Records([*records, *falling])).held  # four of five
-    assert not judge(Records([*records[:18], *falling])).held  # two of three
-    assert not rules.trend_everywhere("m", "a", "x", "y", -1)(Records(records)).held
+    rule = rules.TrendEverywhere("m", "a", "x", "y", 1)
+    assert rule.judge(Records([*records, *falling])).held  # four of five
+    assert not rule.judge(Records([*records[:18], *falling])).held  # two of three
+    assert not rules.TrendEverywhere("m", "a", "x", "y", -1).judge(Records(records)).held
 
 
 def test_the_best_moves_with_another_setting():
@@ -67,25 +68,25 @@ def test_the_best_moves_with_another_setting():
         return [record("a", 0, {"x": x, "y": y}, m=-abs(x - at)) for x in (1, 2, 3)]
 
     falling = Records([*peak(1, 3), *peak(2, 2), *peak(3, 1)])
-    assert rules.best_moves("m", "a", "x", "y", -1)(falling).held
-    assert not rules.best_moves("m", "a", "x", "y", 1)(falling).held
-    same = rules.best_moves("m", "a", "x", "y", -1)(Records([*peak(1, 2), *peak(2, 2), *peak(3, 2)]))
+    assert rules.BestMoves("m", "a", "x", "y", -1).judge(falling).held
+    assert not rules.BestMoves("m", "a", "x", "y", 1).judge(falling).held
+    same = rules.BestMoves("m", "a", "x", "y", -1).judge(Records([*peak(1, 2), *peak(2, 2), *peak(3, 2)]))
     assert not same.held
 
 
 def test_where_a_fall_is_over():
     x, y = np.array([1.0, 2.0, 4.0, 8.0]), np.array([10.0, 5.0, 1.0, 0.0])
-    assert rules.reaches(x, y, 0.5) == 2.0
-    assert rules.reaches(x, y, 0.9) == pytest.approx(4.0)
-    assert rules.reaches(x, y, 0.7) == pytest.approx(3.0)  # half-way between 5 and 1
-    assert math.isnan(rules.reaches(x, np.array([1.0, 2.0, 3.0, 4.0]), 0.9))
+    assert statistics.reaches(x, y, 0.5) == 2.0
+    assert statistics.reaches(x, y, 0.9) == pytest.approx(4.0)
+    assert statistics.reaches(x, y, 0.7) == pytest.approx(3.0)  # half-way between 5 and 1
+    assert math.isnan(statistics.reaches(x, np.array([1.0, 2.0, 3.0, 4.0]), 0.9))
 
 
 def test_saturation_early_and_late():
     early, late = {1: 10.0, 2: 1.0, 6: 0.5, 8: 0.0}, {1: 10.0, 2: 9.0, 6: 8.0, 8: 0.0}
     records = Records([*arm("e", early, noise=0), *arm("l", late, noise=0)])
-    assert rules.saturates("m", [("e", {})], "x", 0.9, 0.5)(records).held
-    assert not rules.saturates("m", [("e", {}), ("l", {})], "x", 0.9, 0.5)(records).held
+    assert rules.Saturates("m", [Where("e")], "x", 0.9, 0.5).judge(records).held
+    assert not rules.Saturates("m", [Where("e"), Where("l")], "x", 0.9, 0.5).judge(records).held
 
 
 def test_later_with_a_larger_batch():
@@ -93,37 +94,37 @@ def test_later_with_a_larger_batch():
         return arm("a", values, batch=size, noise=0)
 
     grows = [*batch(1, {1: 9, 2: 1, 4: 0}), *batch(2, {1: 9, 2: 4, 4: 0}), *batch(3, {1: 9, 2: 8, 4: 0})]
-    judge = rules.later("m", "a", "x", "batch", 0.9)
-    assert judge(Records(grows)).held
+    rule = rules.Later("m", Where("a"), "x", "batch", 0.9)
+    assert rule.judge(Records(grows)).held
     swapped = [record(r.arm, r.seed, {**r.varied, "batch": 4 - r.varied["batch"]}, **r.measures) for r in grows]
-    assert not judge(Records(swapped)).held
+    assert not rule.judge(Records(swapped)).held
 
 
 def test_loses_and_keeps():
     records = Records([*arm("down", {0: 0.9, 8: 0.4}), *arm("flat", {0: 0.9, 8: 0.88})])
-    assert rules.loses("m", [("down", {})], "x", 0.2)(records).held
-    assert not rules.loses("m", [("down", {}), ("flat", {})], "x", 0.2)(records).held
-    assert rules.keeps("m", [("flat", {})], "x", 0.05)(records).held
-    assert not rules.keeps("m", [("down", {})], "x", 0.05)(records).held
-    assert not rules.keeps("m", [("nobody", {})], "x", 0.05)(records).held
+    assert rules.Loses("m", [Where("down")], "x", 0.2).judge(records).held
+    assert not rules.Loses("m", [Where("down"), Where("flat")], "x", 0.2).judge(records).held
+    assert rules.Keeps("m", [Where("flat")], "x", 0.05).judge(records).held
+    assert not rules.Keeps("m", [Where("down")], "x", 0.05).judge(records).held
+    assert not rules.Keeps("m", [Where("nobody")], "x", 0.05).judge(records).held
 
 
 def test_ahead_is_judged_on_differences_seed_by_seed():
     paired = Records([record(n, s, m=v + 0.1 * s) for s in range(3) for n, v in (("a", 0.5), ("b", 0.49))])
-    assert rules.ahead("m", ("a", {}), [("b", {})])(paired).held  # seeds differ much, the difference is always 0.01
+    assert rules.Ahead("m", Where("a"), [Where("b")]).judge(paired).held  # seeds differ, the difference is always 0.01
     noisy = [record("a", s, m=v) for s, v in enumerate((0.5, 0.6, 0.4))] + [record("b", s, m=0.49) for s in range(3)]
-    assert not rules.ahead("m", ("a", {}), [("b", {})])(Records(noisy)).held
-    assert not rules.ahead("m", ("a", {}), [("b", {})])(Records([record("a", m=1.0), record("b", m=0.0)])).held
+    assert not rules.Ahead("m", Where("a"), [Where("b")]).judge(Records(noisy)).held
+    assert not rules.Ahead("m", Where("a"), [Where("b")]).judge(Records([record("a", m=1.0), record("b", m=0.0)])).held
 
 
 def test_no_worse_and_ordered():
     records = Records([*(record("a", s, m=0.9 + 0.001 * s) for s in (0, 1)), *(record("b", s, m=0.8) for s in (0, 1))])
-    assert rules.no_worse("m", ("b", {}), [("a", {})], 0.2)(records).held
-    assert not rules.no_worse("m", ("b", {}), [("a", {})], 0.05)(records).held
-    assert not rules.no_worse("m", ("b", {}), [("nobody", {})], 0.05)(records).held
-    assert rules.ordered("m", [("a", {}), ("b", {})])(records).held
-    assert not rules.ordered("m", [("b", {}), ("a", {})])(records).held
-    assert not rules.ordered("m", [("a", {}), ("nobody", {}), ("b", {})])(records).held
+    assert rules.NoWorse("m", Where("b"), [Where("a")], 0.2).judge(records).held
+    assert not rules.NoWorse("m", Where("b"), [Where("a")], 0.05).judge(records).held
+    assert not rules.NoWorse("m", Where("b"), [Where("nobody")], 0.05).judge(records).held
+    assert rules.Ordered("m", [Where("a"), Where("b")]).judge(records).held
+    assert not rules.Ordered("m", [Where("b"), Where("a")]).judge(records).held
+    assert not rules.Ordered("m", [Where("a"), Where("nobody"), Where("b")]).judge(records).held
 
 
 def test_a_smaller_drop_is_judged_seed_by_seed():
@@ -135,9 +136,9 @@ def test_a_smaller_drop_is_judged_seed_by_seed():
         ]
 
     records = Records([*two("strong", 0.8, 0.02), *two("weak", 0.9, 0.2)])
-    assert rules.smaller_drop("m", "strong", ["weak"], "x", "good", "bad")(records).held
-    assert not rules.smaller_drop("m", "weak", ["strong"], "x", "good", "bad")(records).held
-    assert not rules.smaller_drop("m", "strong", ["nobody"], "x", "good", "bad")(records).held
+    assert rules.SmallerDrop("m", "strong", ["weak"], "x", "good", "bad").judge(records).held
+    assert not rules.SmallerDrop("m", "weak", ["strong"], "x", "good", "bad").judge(records).held
+    assert not rules.SmallerDrop("m", "strong", ["nobody"], "x", "good", "bad").judge(records).held
 
 
 def test_faster_looks_at_the_whole_training(tmp_path):
@@ -149,18 +150,40 @@ def test_faster_looks_at_the_whole_training(tmp_path):
         return record(name, seed, folder=folder)
 
     records = Records(run(n, s, v) for s in (0, 1) for n, v in (("quick", (4, 5, 5)), ("slow", (1, 3, 5))))
-    assert rules.faster("h", ("quick", {}), [("slow", {})])(records).held
-    assert not rules.faster("h", ("slow", {}), [("quick", {})])(records).held
-    assert rules.on_the_way(records, "h", ("quick", {}))[0] == pytest.approx(14 / 3)
+    assert rules.Faster("h", Where("quick"), [Where("slow")]).judge(records).held
+    assert not rules.Faster("h", Where("slow"), [Where("quick")]).judge(records).held
+    assert statistics.over_training(records, "h", Where("quick"))[0] == pytest.approx(14 / 3)
+
+
+def test_rules_say_what_they_need_and_can_be_put_together():
+    records = Records([record(n, s, {"x": x}, m=v + 0.001 * s) for s in (0, 1) for x, n, v in PLACED])
+    right, wrong = rules.Ahead("m", Where("a"), [Where("b")]), rules.Ahead("k", Where("b"), [Where("a")])
+    assert rules.Among({"x": 1}, right).judge(records).held
+    assert not rules.Among({"x": 2}, right).judge(records).held
+    both = rules.Every([rules.Among({"x": 1}, right), wrong])
+    assert both.measures == Claim("Both.", "§1", both).measures == ("m", "k")
+    assert rules.Gains("after", Where("a"), ("before",), 0.1).measures == ("after", "before")
+    verdict = both.judge(records)
+    assert not verdict.held
+    assert (
+        report.evidence(verdict.evidence.as_dict())
+        == "point a; ahead of b +1.0000 ± 0.0000; point b; ahead of a no runs"
+    )
+
+
+def test_a_record_of_an_earlier_version_has_a_config_of_today():
+    stored = {"epochs": 3, "watch": 7, "loss": {"name": "NTXentLoss"}, "a setting that is gone": 1}
+    config = Record("a", {}, 0, "a", {}, 1.0, stored, NOWHERE).config
+    assert (config.epochs, config.monitor, config.loss["name"]) == (3, 7, "NTXentLoss")
 
 
 def test_no_rank_where_nothing_changes():
-    assert rules.rank([1, 2, 3], [5, 5, 5]) == 0.0
-    assert rules.rank([1, 2, 3], [1, math.nan, 3]) == pytest.approx(1.0)
+    assert statistics.rank([1, 2, 3], [5, 5, 5]) == 0.0
+    assert statistics.rank([1, 2, 3], [1, math.nan, 3]) == pytest.approx(1.0)
 
 
 def test_evidence_is_json_even_without_numbers():
-    study = studies.load("temperature")
+    study = find.load("temperature")
     judged = report.judge(study, Records([record("simple", m=1.0)]))
     assert not any(c["held"] for c in judged)
     text = json.dumps(judged, allow_nan=False)
@@ -201,7 +224,7 @@ def test_partners_share_what_is_varied_in_both():
 
 @pytest.mark.parametrize(("name", "arms"), [("dystress", ("SimCLR", "DySTreSS")), ("cacr", ("CL", "AU-CL", "HN-CL"))])
 def test_rivals_of_a_seed_start_from_the_same_weights_and_images(name, arms):
-    points = studies.load(name).points("smoke")
+    points = expand(find.load(name), "smoke")
     built = [build(next(p.config for p in points if p.arm == a and p.seed == 0)) for a in arms]
     first, *others = [{k: v for k, v in b.method.state_dict().items() if k.startswith("network.")} for b in built]
     for other in others:
@@ -212,7 +235,7 @@ def test_rivals_of_a_seed_start_from_the_same_weights_and_images(name, arms):
 
 
 def test_every_k_sees_as_many_views_in_as_many_steps():
-    points = studies.load("cacr").points("cpu")
+    points = expand(find.load("cacr"), "cpu")
     headline = [p.config for p in points if p.arm in ("CL", "CMC (K = 4)", "CACR (K = 4)") and not p.seed]
     assert {c.batch * c.views for c in headline} == {320}
     assert {c.epochs * c.views for c in headline} == {60}
@@ -222,7 +245,7 @@ def test_every_k_sees_as_many_views_in_as_many_steps():
 
 
 def test_a_plan_counts_steps_and_views_and_times_them():
-    points = studies.load("generalized").points("smoke")
+    points = expand(find.load("generalized"), "smoke")
     kinds = plan.kinds(points)
     assert sum(k.runs for k in kinds) == len({p.config.key for p in points})
     assert sum(k.steps for k in kinds) == sum(

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-import isotherm.studies
 from isotherm.experiments import execute, records, report
-from isotherm.experiments import study as studies
+from isotherm.experiments.claims.verdict import Evidence
 from isotherm.experiments.measuring import carry_out, done
 from isotherm.experiments.trained import images as trained_images
 from isotherm.experiments.trained.images import TrainedImages
@@ -18,6 +17,7 @@ from isotherm.probes.extract import features_of
 from isotherm.probes.linear import linear
 from isotherm.report import Page, figures
 from isotherm.report.charts import Picture
+from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.modality.images import images_of
 
@@ -33,25 +33,25 @@ def run(tmp_path_factory):
 
 
 def test_every_group_gives_what_it_names(run):
-    found = done(run, IMAGES)["measures"]
+    found = done(run, IMAGES).measures
     names = {m.name for m in in_groups(IMAGES) if not m.curve} - {"linear_digit"}  # nothing was pasted on these
     assert names <= found.keys()
     assert all(np.isfinite(found[name]) for name in names)
 
 
 def test_nearest_neighbours_are_those_of_a_plain_loop(run):
-    trained = TrainedImages(run)
+    trained = TrainedImages(runs.open_run(run))
     bank, queries = (torch.nn.functional.normalize(z, dim=1) for z in (trained.bank, trained.queries))
     right = trained.run.images.labels[(queries @ bank.T).argmax(1)] == trained.test.labels
-    assert done(run)["measures"]["knn1"] == pytest.approx(float(right.float().mean()))
+    assert done(run).measures["knn1"] == pytest.approx(float(right.float().mean()))
 
 
 def test_class_alignment_is_a_mean_over_pairs_of_one_class(run):
-    trained = TrainedImages(run)
+    trained = TrainedImages(runs.open_run(run))
     z = torch.nn.functional.normalize(trained.embeddings.double(), dim=1)
     alike = (trained.sample.labels[:, None] == trained.sample.labels) & ~torch.eye(len(z), dtype=torch.bool)
     distances = (z[:, None] - z[None]).square().sum(2)[alike]
-    assert done(run)["measures"]["class_alignment"] == pytest.approx(float(distances.mean()), abs=1e-5)
+    assert done(run).measures["class_alignment"] == pytest.approx(float(distances.mean()), abs=1e-5)
 
 
 def test_kinds_of_pairs_are_all_pairs():
@@ -65,7 +65,7 @@ def test_kinds_of_pairs_are_all_pairs():
 
 
 def test_pairs_before_training_are_those_of_the_first_weights(run):
-    found = done(run)["measures"]
+    found = done(run).measures
     width = trained_images.EDGES[1] - trained_images.EDGES[0]
     for when in ("before", "after"):
         for counts in found[f"pairs_{when}"].values():
@@ -76,11 +76,11 @@ def test_pairs_before_training_are_those_of_the_first_weights(run):
 def test_the_probe_of_the_whole_set_is_taught_on_balanced_images(run):
     learnt = images_of(configure({**SMALL, "randbit": 2, "imbalance": "linear"}), "train").counts()
     assert max(learnt) > 4 * min(learnt)
-    trained = TrainedImages(run)
+    trained = TrainedImages(runs.open_run(run))
     even = images_of(configure({**SMALL, "randbit": 2}), "train")
     bank = features_of(trained.run.network.encoder, even, trained.run.recipe)
     expected = linear(bank, even.labels, trained.queries, trained.test.labels, seed=0).accuracy
-    assert done(run)["measures"]["linear_whole"] == expected
+    assert done(run).measures["linear_whole"] == expected
 
 
 def test_one_class_is_measured_without_probes(tmp_path):
@@ -89,7 +89,7 @@ def test_one_class_is_measured_without_probes(tmp_path):
     arrays |= {f"{split}_labels": np.zeros(60, int) for split in ("train", "test")}
     np.savez(tmp_path / "one.npz", **arrays)
     config = configure({**SMALL, "images": None, "data": f"arrays:{tmp_path}/one.npz"})
-    found = carry_out(config, tmp_path / "r")["measures"]
+    found = carry_out(config, tmp_path / "r").measures
     assert "linear" not in found
     assert "uniformity" in found
 
@@ -116,7 +116,7 @@ def test_a_damaged_checkpoint_is_thrown_away_and_the_run_made_again(tmp_path):
         path = tmp_path / "r" / name
         path.write_bytes(path.read_bytes()[:100])
     (tmp_path / "r/measured.json").unlink()
-    assert carry_out(config, tmp_path / "r")["measures"] == first["measures"]
+    assert carry_out(config, tmp_path / "r").measures == first.measures
 
 
 def test_a_further_group_is_measured_without_training_again(tmp_path):
@@ -124,7 +124,7 @@ def test_a_further_group_is_measured_without_training_again(tmp_path):
     carry_out(config, tmp_path / "r", ("geometry",))
     before = (tmp_path / "r/checkpoint.pt").stat().st_mtime_ns
     assert done(tmp_path / "r", ("geometry", "nearest")) is None
-    assert "knn1" in carry_out(config, tmp_path / "r", ("geometry", "nearest"))["measures"]
+    assert "knn1" in carry_out(config, tmp_path / "r", ("geometry", "nearest")).measures
     assert (tmp_path / "r/checkpoint.pt").stat().st_mtime_ns == before
 
 
@@ -158,7 +158,7 @@ def test_a_image_goes_into_the_page_and_beside_it(tmp_path):
 
 
 def test_damaged_files_of_a_study_are_named(tmp_path):
-    about = {"study": "temperature", "scale": "smoke", "data": "digits", "command": "x"}
+    about = execute.About("temperature", "smoke", "digits", "x")
     execute.begin(tmp_path / "s", about)
     for text in ("", "[]", "{}", '{"study": 1'):
         (tmp_path / "s/study.json").write_text(text)
@@ -173,16 +173,7 @@ def test_damaged_files_of_a_study_are_named(tmp_path):
         execute.begin(tmp_path / "file", about)
 
 
-def test_a_study_file_with_a_mistake_troubles_only_itself(monkeypatch, tmp_path):
-    (tmp_path / "broken_one.py").write_text("import nothing_of_this_name\n")
-    monkeypatch.setattr(isotherm.studies, "__path__", [*isotherm.studies.__path__, str(tmp_path)])
-    assert "temperature" in studies.names()
-    assert studies.load("temperature").claims
-    with pytest.raises(ValueError, match="study broken_one does not load: ModuleNotFoundError"):
-        studies.load("broken-one")
-
-
 def test_the_evidence_of_every_claim_can_be_told():
     found = {"a": 1.0, "b": None, "c": {"x": -0.5}, "d": [1, 2.5], "values": [[0.1, 0.5, 0.0]]}
     assert report.evidence(found) == "a 1; b unknown; c x −0.5; d 1, 2.5; 0.1: 0.5"
-    assert json.dumps(report._json({"a": float("nan"), "b": (np.float64(1),)})) == '{"a": null, "b": [1.0]}'
+    assert json.dumps(Evidence(a=float("nan"), b=(np.float64(1),)).as_dict()) == '{"a": null, "b": [1.0]}'

@@ -1,16 +1,17 @@
 """A study's report as its reader meets it in a browser: claims, figures that answer, folds, phone, dark, print."""
 
 import re
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import pytest
 
 from isotherm.experiments import execute
 from isotherm.experiments import report as study_report
-from isotherm.experiments import study as studies
 from isotherm.experiments.claims import rules
+from isotherm.experiments.claims.verdict import Evidence, Verdict
 from isotherm.experiments.figures import curves
-from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale, Verdict
+from isotherm.experiments.points import expand
+from isotherm.experiments.study import Arm, Claim, Figure, Paper, PaperTable, Scale, Study, Where
 from isotherm.report import Points, Scatter
 
 pytest_plugins = ("browser",)
@@ -25,8 +26,20 @@ def seconds(records):
     return Scatter("Seconds of a run", [Points("runs", range(len(records)), [r.seconds for r in records])], "run", "s")
 
 
-STUDY = SimpleNamespace(
-    __doc__="Does a page tell what was found? (nobody 2021)",
+@dataclass(frozen=True)
+class Runs:
+    """There are so many runs."""
+
+    wanted: int
+    measures = ()
+
+    def judge(self, records):
+        return Verdict(len(records) == self.wanted, Evidence(runs=len(records)))
+
+
+STUDY = Study(
+    name="told",
+    doc="Does a page tell what was found? (nobody 2021)",
     base={"monitor": 0},
     arms=(
         Arm("plain", {"loss": "NTXentLoss"}, {TAU: TEMPERATURES}),
@@ -34,8 +47,8 @@ STUDY = SimpleNamespace(
     ),
     scales={"smoke": Scale("", {"images": 120, "epochs": 1, "batch": 60, "encoder.widths": [8]})},
     claims=(
-        Claim("Six runs were made.", "§1", (), lambda records: Verdict(len(records) == 6, {"runs": len(records)})),
-        Claim("An arm that nobody ran is best.", "§2", ("knn",), rules.trend("knn", "nobody", 1)),
+        Claim("Six runs were made.", "§1", Runs(6)),
+        Claim("An arm that nobody ran is best.", "§2", rules.Trend("knn", "nobody", 1)),
     ),
     figures=(
         Figure("Seconds", "fig. 1", (), lambda records: [seconds(records)]),
@@ -48,29 +61,28 @@ STUDY = SimpleNamespace(
             ),
         ),
     ),
-    paper={
-        "title": "Nobody 2021",
-        "address": "https://example.org",
-        "differs": "Everything.",
-        "tables": {
+    paper=Paper(
+        title="Nobody 2021",
+        address="https://example.org",
+        differs="Everything.",
+        tables={
             "Table 1": PaperTable(
                 ["data", "measure", *(f"{arm} {t}" for arm in ("plain", "decoupled") for t in TEMPERATURES)],
                 [["CIFAR10", "accuracy", 79.75, 83.27, 82.0, 74.83, 79.2, 83.63]],
-                [(arm, {TAU: t}) for arm in ("plain", "decoupled") for t in TEMPERATURES],
+                [Where(arm, {TAU: t}) for arm in ("plain", "decoupled") for t in TEMPERATURES],
                 [("accuracy", "linear")],
             )
         },
-    },
+    ),
 )
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    study = studies.made("told", STUDY)
-    records = execute.run_points(study.points("smoke"), folder, workers=2)
+    records = execute.run_points(expand(STUDY, "smoke"), folder, workers=2)
     command = f"isotherm study told --scale smoke --out {'a/very/long/way/to/the/' * 8}folder"
-    study_report.tell(study, records, folder, {"scale": "smoke", "data": "digits", "command": command})
+    study_report.tell(STUDY, records, folder, {"scale": "smoke", "data": "digits", "command": command})
     return folder / "report.html"
 
 

@@ -9,18 +9,17 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from isotherm.cli import main
-from isotherm.experiments import execute, report
-from isotherm.experiments import study as studies
+from isotherm.experiments import execute, find, report
 from isotherm.experiments.claims import penalties, rules
 from isotherm.experiments.measuring import done
+from isotherm.experiments.points import expand
 from isotherm.experiments.records import Record, Records, read
-from isotherm.experiments.study import Arm, Claim, Scale
+from isotherm.experiments.study import Arm, Claim, Scale, Study, Where
 from isotherm.train import runs
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
@@ -44,49 +43,50 @@ def line(arm, values, measure="linear", seeds=(0,)):
 
 def test_a_trend_is_judged_by_rank_correlation_and_by_every_seed():
     rising = Records(line("a", {0.1: 0.2, 0.3: 0.5, 0.5: 0.4, 0.7: 0.8, 1.0: 0.9}, seeds=(0, 1)))
-    assert rules.trend("linear", "a", 1)(rising).held
-    assert not rules.trend("linear", "a", -1)(rising).held
+    assert rules.Trend("linear", "a", 1).judge(rising).held
+    assert not rules.Trend("linear", "a", -1).judge(rising).held
     one_against = [
         *line("a", {0.1: 0.2, 0.5: 0.9, 1.0: 1.4}),
         *(record("a", t, 1, linear=-t / 9) for t in (0.1, 0.5, 1.0)),
     ]
-    verdict = rules.trend("linear", "a", 1)(Records(one_against))
+    verdict = rules.Trend("linear", "a", 1).judge(Records(one_against))
     assert verdict.evidence["rho"] == 1
     assert not verdict.held
-    assert not rules.trend("linear", "a", 1)(Records(line("a", {0.1: 1.0, 0.2: 2.0}))).held
+    assert not rules.Trend("linear", "a", 1).judge(Records(line("a", {0.1: 1.0, 0.2: 2.0}))).held
 
 
 def test_an_inverted_u_has_its_best_inside_and_ends_surely_below():
     u = {0.1: 0.5, 0.3: 0.8, 1.0: 0.6}
-    assert rules.inverted_u("linear", "a")(Records(line("a", u, seeds=(0, 1)))).held
-    assert not rules.inverted_u("linear", "a")(Records(line("a", u))).held  # one seed is sure of nothing
-    assert not rules.inverted_u("linear", "a")(Records(line("a", {0.1: 0.9, 0.3: 0.8, 1.0: 0.6}, seeds=(0, 1)))).held
+    assert rules.InvertedU("linear", "a").judge(Records(line("a", u, seeds=(0, 1)))).held
+    assert not rules.InvertedU("linear", "a").judge(Records(line("a", u))).held  # one seed is sure of nothing
+    falling = Records(line("a", {0.1: 0.9, 0.3: 0.8, 1.0: 0.6}, seeds=(0, 1)))
+    assert not rules.InvertedU("linear", "a").judge(falling).held
     noisy = [record("a", t, s, linear=v + (0.5 if s else 0)) for s in (0, 1) for t, v in u.items()]
-    assert not rules.inverted_u("linear", "a")(Records(noisy)).held
+    assert not rules.InvertedU("linear", "a").judge(Records(noisy)).held
     lucky = [*line("a", {0.1: 0.5, 0.3: 0.5, 1.0: 0.5}, seeds=(0, 1)), record("a", 0.4, linear=0.9)]
-    assert not rules.inverted_u("linear", "a")(Records(lucky)).held
+    assert not rules.InvertedU("linear", "a").judge(Records(lucky)).held
 
 
 def test_rivals_are_compared_at_the_best_point():
     records = [*line("c", {0.1: 0.5, 0.3: 0.8}), record("simple", None, linear=0.6), record("hard", None, linear=0.79)]
-    assert rules.behind("linear", "simple", "c", by=0.1)(Records(records)).held
-    assert not rules.behind("linear", "simple", "c", by=0.3)(Records(records)).held
-    assert rules.recovers("linear", "hard", "simple", "c", within=0.02)(Records(records)).held
-    assert not rules.recovers("linear", "hard", "simple", "c", within=0.001)(Records(records)).held
+    assert rules.Behind("linear", "simple", "c", by=0.1).judge(Records(records)).held
+    assert not rules.Behind("linear", "simple", "c", by=0.3).judge(Records(records)).held
+    assert rules.Recovers("linear", "hard", "simple", "c", within=0.02).judge(Records(records)).held
+    assert not rules.Recovers("linear", "hard", "simple", "c", within=0.001).judge(Records(records)).held
     low = [*line("c", {0.1: -3.0}, "u"), record("simple", None, u=-1.0), record("hard", None, u=-3.1)]
-    assert rules.recovers("u", "hard", "simple", "c", within=0.1, lower=True)(Records(low)).held
-    assert not rules.recovers("u", "simple", "hard", "c", within=0.1, lower=True)(Records(low)).held
+    assert rules.Recovers("u", "hard", "simple", "c", within=0.1, lower=True).judge(Records(low)).held
+    assert not rules.Recovers("u", "simple", "hard", "c", within=0.1, lower=True).judge(Records(low)).held
 
 
 def test_flatter_and_prefers_larger():
     records = Records([*line("a", {0.1: 0.1, 1.0: 0.9}), *line("h", {0.1: 0.5, 1.0: 0.6})])
-    assert rules.flatter("linear", "h", "a")(records).held
-    assert not rules.flatter("linear", "a", "h")(records).held
+    assert rules.Flatter("linear", "h", "a").judge(records).held
+    assert not rules.Flatter("linear", "a", "h").judge(records).held
     a, h = {0.1: 0.1, 0.3: 0.5, 1.0: 0.2}, {0.1: 0.1, 0.3: 0.4, 1.0: 0.6}
     records = Records([*line("a", a, seeds=(0, 1)), *line("h", h, seeds=(0, 1))])
-    assert rules.prefers_larger("linear", "h", "a")(records).held
-    assert not rules.prefers_larger("linear", "a", "h")(records).held
-    assert not rules.prefers_larger("linear", "h", "a")(Records([*line("a", a), *line("h", h)])).held
+    assert rules.PrefersLarger("linear", "h", "a").judge(records).held
+    assert not rules.PrefersLarger("linear", "a", "h").judge(records).held
+    assert not rules.PrefersLarger("linear", "h", "a").judge(Records([*line("a", a), *line("h", h)])).held
 
 
 def test_entropy_and_closed_forms():
@@ -115,45 +115,58 @@ def test_unknown_studies_scales_and_values_are_refused_before_anything_runs(tmp_
     assert not (tmp_path / "s/runs").exists() or not any((tmp_path / "s/runs").iterdir())
 
 
-def module(**changes):
-    parts = {
-        "__doc__": "A question?",
-        "base": {"monitor": 0},
-        "arms": (Arm("a", {"loss": "NTXentLoss"}, {TAU: (0.1, 0.5)}),),
-        "scales": {"smoke": Scale("", {"images": 300, "epochs": 1, "batch": 100, "encoder.widths": [8]})},
-        "claims": (Claim("It rises.", "§1", ("knn",), rules.trend("knn", "a", 1)),),
-        "figures": (),
-        "paper": {"title": "", "address": "", "differs": "", "tables": {}},
-    }
-    return SimpleNamespace(**{**parts, **changes})
+MINE = Study(
+    name="mine",
+    doc="A question?",
+    base={"monitor": 0},
+    arms=(Arm("a", {"loss": "NTXentLoss"}, {TAU: (0.1, 0.5)}),),
+    scales={"smoke": Scale("", {"images": 300, "epochs": 1, "batch": 100, "encoder.widths": [8]})},
+    claims=(Claim("It rises.", "§1", rules.Trend("knn", "a", 1)),),
+)
+
+
+def mine(**changes):
+    return replace(MINE, **changes)
+
+
+def written(path, changes=""):
+    """A study of one's own in a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        '"""A question?"""\n'
+        "from isotherm.experiments.study import Arm, Scale, Study\n"
+        "SIZE = {'images': 300, 'epochs': 1, 'batch': 100, 'encoder.widths': [8]}\n"
+        f"STUDY = Study(base={{'monitor': 0}}, scales={{'smoke': Scale('', SIZE)}}, {changes or 'arms=()'})\n"
+    )
+    return str(path)
 
 
 def test_an_impossible_value_or_a_missing_measure_is_named():
-    impossible = studies.made("mine", module(arms=(Arm("a", {"loss": "NTXentLoss"}, {"loss.tau": (1,)}),)))
+    impossible = mine(arms=(Arm("a", {"loss": "NTXentLoss"}, {"loss.tau": (1,)}),))
     with pytest.raises(ValueError, match=r"study mine, a loss.tau = 1: .*no setting 'tau'"):
-        impossible.points("smoke")
+        expand(impossible, "smoke")
     with pytest.raises(ValueError, match="names the measure 'kn', which nobody takes; did you mean 'knn'"):
-        studies.made("mine", module(claims=(Claim("x", "", ("kn",), rules.trend("kn", "a", 1)),)))
+        expand(mine(claims=(Claim("x", "", rules.Trend("kn", "a", 1)),)), "smoke")
 
 
 def test_another_loss_in_one_line_is_another_study(tmp_path):
-    study = studies.made("mine", module(arms=(Arm("dcl", {"loss": "DCLLoss"}, {TAU: (0.1, 0.5, 0.9)}),)))
-    records = execute.run_points(study.points("smoke"), tmp_path, workers=1)
-    assert [r.config["loss"]["name"] for r in records] == ["DCLLoss"] * 3
+    study = mine(arms=(Arm("dcl", {"loss": "DCLLoss"}, {TAU: (0.1, 0.5, 0.9)}),))
+    records = execute.run_points(expand(study, "smoke"), tmp_path, workers=1)
+    assert [r.settings["loss"]["name"] for r in records] == ["DCLLoss"] * 3
     about = {"scale": "smoke", "data": "digits", "command": "isotherm study mine"}
     assert len(report.tell(study, records, tmp_path, about)) == 1
     assert "A question?" in (tmp_path / "report.html").read_text()
 
 
 def test_seeds_once_and_only_shape_the_grid():
-    study = studies.load("temperature")
-    cpu = study.points("cpu")
+    study = find.load("temperature")
+    cpu = expand(study, "cpu")
     assert len({p.config.key for p in cpu}) == len(cpu)
     assert sum(p.varied.get(TAU) == 0.07 for p in cpu) == 6
     assert sum(p.varied.get(TAU) == 0.05 for p in cpu) == 2
-    assert {p.varied.get(TAU) for p in study.points("smoke")} == {0.07, 0.3, 1.0, None}
-    assert {p.config.data for p in study.points("cpu", "cifar10")} == {"cifar10"}
-    assert all(p.config.images == 5000 for p in study.points("cpu", "cifar10"))
+    assert {p.varied.get(TAU) for p in expand(study, "smoke")} == {0.07, 0.3, 1.0, None}
+    assert {p.config.data for p in expand(study, "cpu", "cifar10")} == {"cifar10"}
+    assert all(p.config.images == 5000 for p in expand(study, "cpu", "cifar10"))
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +183,9 @@ def random_images(tmp_path_factory):
 
 def test_gains_are_judged_in_every_seed():
     runs_ = [record("a", None, s, after=0.6 + s / 100, before=0.5) for s in (0, 1)]
-    assert rules.gains("after", ("a", {}), ("before",), least=0.1)(Records(runs_)).held
-    assert not rules.gains("after", ("a", {}), ("before",), least=0.105)(Records(runs_)).held
-    assert not rules.gains("after", ("a", {}), ("before", "other"), least=0.0)(Records(runs_)).held
+    assert rules.Gains("after", Where("a"), ("before",), least=0.1).judge(Records(runs_)).held
+    assert not rules.Gains("after", Where("a"), ("before",), least=0.105).judge(Records(runs_)).held
+    assert not rules.Gains("after", Where("a"), ("before", "other"), least=0.0).judge(Records(runs_)).held
 
 
 @pytest.mark.slow
@@ -183,7 +196,7 @@ def test_every_kind_of_run_on_sentences_at_paper_scale_takes_a_step(tmp_path):
     rows = [f"sentence number {i} of {i * i}" for i in range(8)]
     (tmp_path / "corpus.txt").write_text("\n".join(rows))
     text.small(text.train_tokenizer(rows, 300), width=16, layers=2, heads=2).save(tmp_path / "bert")
-    kinds = {p.config.loss["name"]: p.config for p in studies.load("sentences").points("paper")}
+    kinds = {p.config.loss["name"]: p.config for p in expand(find.load("sentences"), "paper")}
     assert set(kinds) == {"InfoNCELoss", "MACLLoss", "DySTreSSLoss"}
     for name, config in kinds.items():
         assert (config.encoder["pooling"], config.encoder["length"], config.head["name"]) == ("cls", 32, "simcse")
@@ -198,12 +211,12 @@ def test_every_kind_of_run_on_sentences_at_paper_scale_takes_a_step(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in studies.names() if name != "sentences"])
+@pytest.mark.parametrize("name", [name for name in find.names() if name != "sentences"])
 def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_images, tmp_path):
     """The paper's network, views, optimizer and loss; the images are few, random and (ImageNet's apart) 32 × 32."""
     data = None if name == "saturation" else random_images
     kinds = {}
-    for point in studies.load(name).points("paper", data):
+    for point in expand(find.load(name), "paper", data):
         kinds.setdefault((point.config.method["name"], point.config.loss.get("name"), point.config.views), point.config)
     for config in kinds.values():
         small = replace(config, batch=4, imbalance="none", images=None, size=32 if config.size is None else config.size)
@@ -257,7 +270,7 @@ def test_what_is_done_is_not_done_again_and_the_report_is_written_anew(smoke, ca
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in studies.names() if n != "temperature"])
+@pytest.mark.parametrize("name", [n for n in find.names() if n != "temperature"])
 def test_every_other_study_runs_at_smoke_scale(name, tmp_path):
     if name == "sentences":
         pytest.importorskip("transformers", reason="the extra 'text' is not installed")
@@ -272,17 +285,17 @@ def test_every_other_study_runs_at_smoke_scale(name, tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_its_run_tried_again(tmp_path):
-    study = studies.made("mine", module())
-    points = study.points("smoke", seeds=2)
+    study = mine()
+    points = expand(study, "smoke", seeds=2)
     killed = []
 
-    def show(board):
-        if board.running and not killed:
+    def show(progress):
+        if progress.running and not killed:
             mine = ["pgrep", "-P", str(os.getpid()), "-f", "spawn_main"]
             children = subprocess.run(mine, capture_output=True, text=True, check=False)
             if children.stdout.split():
                 os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
-                killed.append(board)
+                killed.append(progress)
 
     records = execute.run_points(points, tmp_path, workers=2, show=show)
     assert killed[0].retried == 1
@@ -312,31 +325,29 @@ def test_a_killed_runner_goes_on_where_it_was(tmp_path, smoke):
 @pytest.mark.slow
 def test_ray_carries_out_a_study(tmp_path):
     pytest.importorskip("ray", reason="extra 'ray' is not installed")
-    study = studies.made("mine", module())
+    study = mine()
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import test_studies as t;"
-        "from isotherm.experiments import execute, study;"
-        "points = study.made('mine', t.module()).points('smoke');"
-        "print(len(execute.run_points(points, Path(sys.argv[2]), ray='local')))"
+        "from isotherm.experiments import execute, points;"
+        "print(len(execute.run_points(points.expand(t.mine(), 'smoke'), Path(sys.argv[2]), ray='local')))"
     )
     words = [sys.executable, "-W", "ignore", "-c", code, str(Path(__file__).parent), str(tmp_path)]
     run = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert run.stdout.strip().endswith("2"), run.stderr
-    assert all(done(tmp_path / "runs" / p.config.key) for p in study.points("smoke"))
+    assert all(done(tmp_path / "runs" / p.config.key) for p in expand(study, "smoke"))
     shutil.rmtree(tmp_path / "runs")
 
 
 def test_a_second_runner_in_one_folder_is_refused(tmp_path):
-    study = studies.made("mine", module())
+    study = mine()
     with runs.alone(tmp_path), pytest.raises(ValueError, match="another process is at work in"):
-        execute.run_points(study.points("smoke"), tmp_path, workers=1)
+        execute.run_points(expand(study, "smoke"), tmp_path, workers=1)
 
 
 @pytest.mark.slow
-def test_the_report_tells_what_there_is_when_a_run_fails(tmp_path, capsys, monkeypatch):
-    diverging = module(arms=(Arm("a", {"loss": "NTXentLoss"}, {"lr": (0.1, 1e30)}),))
-    monkeypatch.setattr(studies, "load", lambda name: studies.made(name, diverging))
-    assert main(["study", "mine", "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]) == 1
+def test_the_report_tells_what_there_is_when_a_run_fails(tmp_path, capsys):
+    diverging = written(tmp_path / "diverging.py", 'arms=(Arm("a", {"loss": "NTXentLoss"}, {"lr": (0.1, 1e30)}),)')
+    assert main(["study", diverging, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]) == 1
     assert "1 of 2 runs failed; the first, a, lr 1e+30, seed 0" in capsys.readouterr().err
     assert len(read(tmp_path / "s")) == 1
     assert (tmp_path / "s/report.html").exists()
@@ -349,16 +360,15 @@ def test_workers_and_a_cluster_exclude_each_other(capsys):
 
 def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path):
     pytest.importorskip("ray", reason="extra 'ray' is not installed")
-    study = studies.made("mine", module())
+    study = mine()
     with pytest.raises(ValueError, match=r"no Ray cluster at '127\.0\.0\.1:1'"):
-        execute.run_points(study.points("smoke"), tmp_path, ray="127.0.0.1:1")
+        execute.run_points(expand(study, "smoke"), tmp_path, ray="127.0.0.1:1")
 
 
 @pytest.mark.slow
-def test_a_second_call_keeps_the_seeds_of_the_first(tmp_path, monkeypatch):
-    one = module(arms=(Arm("a", {"loss": "NTXentLoss"}),))
-    monkeypatch.setattr(studies, "load", lambda name: studies.made(name, one))
-    words = ["study", "mine", "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]
+def test_a_second_call_keeps_the_seeds_of_the_first(tmp_path):
+    one = written(tmp_path / "one.py", 'arms=(Arm("a", {"loss": "NTXentLoss"}),)')
+    words = ["study", one, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]
     assert main([*words, "--seeds", "2"]) == 0
     assert main(words) == 0
     assert len(read(tmp_path / "s")) == 2

@@ -680,12 +680,12 @@ def test_every_group_about_sentences_gives_what_it_names(corpus, senteval, tmp_p
     monkeypatch.setenv("ISOTHERM_DATA", str(root))
     out = run(tmp_path / "a", corpus, epochs=1)
     for group in ("similarity", "sphere", "before", "transfer", "objective", "cost"):
-        found = measuring.measure(out, (group,))
+        found = measuring.measure(runs.reopen(out), (group,))
         assert found
         assert found.keys() <= {m.name for m in in_groups([group])}
-    assert measuring.measure(out, ("similarity",)).keys() == {"sts12", "stsb"}
+    assert measuring.measure(runs.reopen(out), ("similarity",)).keys() == {"sts12", "stsb"}
     with pytest.raises(ValueError, match="'probes' is not measured of sentences"):
-        measuring.measure(out, ("probes",))
+        measuring.measure(runs.reopen(out), ("probes",))
 
 
 def test_training_watches_sts_b_where_it_is(corpus, senteval, tmp_path, monkeypatch):

@@ -9,27 +9,49 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from isotherm import doors
 from isotherm.cli import terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from isotherm.experiments.execute import About
+    from isotherm.experiments.study import Point, Study
+
 
 def add(commands: terminal.Commands) -> None:
+    _add_study(commands)
+    report = commands.add_parser(
+        "report",
+        help="write a study's report again from its records",
+        description="Judge the claims and write the page and figures again, from a study's records.",
+    )
+    report.add_argument("folder", type=Path, metavar="DIR", help="a folder that `isotherm study` made")
+    report.add_argument(
+        "--trust-code", action="store_true", help="run the file that the study came from, if it is not one of ours"
+    )
+    report.set_defaults(run=_report)
+
+
+def _add_study(commands: terminal.Commands) -> None:
     study = commands.add_parser(
         "study",
         help="reproduce a paper's experiment: a grid of runs, claims, a report",
         description="Run a study's grid, judge the paper's claims on it, write a report. Interrupted, the same line "
-        "goes on; what is done is not done again.",
+        "goes on; what is done is not done again. A study of your own is a file that ends in STUDY = Study(…) "
+        "(examples/my_study.py); naming it runs its code.",
         epilog="examples:\n  isotherm study --list\n  isotherm study temperature\n"
         "  isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar\n"
-        "  isotherm study temperature --scale smoke --workers 2\n  isotherm study temperature --ray auto",
+        "  isotherm study temperature --scale smoke --workers 2\n  isotherm study temperature --ray auto\n"
+        "  isotherm study ./mine_study.py --scale smoke",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    study.add_argument("name", nargs="?", metavar="NAME", help="a study from --list")
-    study.add_argument("--list", action="store_true", help="every study and its question")
+    study.add_argument(
+        "name", nargs="?", metavar="NAME", help="a study from --list, or a file of your own, ./mine_study.py"
+    )
+    study.add_argument("--list", action="store_true", help="every study and its question, and NAME's")
     study.add_argument("--scale", default="cpu", help="smoke (seconds), cpu (minutes), paper (for GPUs) (cpu)")
     study.add_argument("--data", metavar="D", help="another set of images: cifar10, cifar100, folder:PATH, …")
     study.add_argument("--seeds", type=terminal.positive, metavar="N", help="seeds of every run (the scale's)")
@@ -43,66 +65,83 @@ def add(commands: terminal.Commands) -> None:
     )
     study.set_defaults(run=_study)
 
-    report = commands.add_parser(
-        "report",
-        help="write a study's report again from its records",
-        description="Judge the claims and write the page and figures again, from a study's records.",
-    )
-    report.add_argument("folder", type=Path, metavar="DIR", help="a folder that `isotherm study` made")
-    report.set_defaults(run=_report)
-
 
 def _study(arguments: argparse.Namespace) -> int:
-    from isotherm.experiments import study as studies
+    if arguments.list or not arguments.name:
+        return _list(arguments.name)
+    from isotherm.experiments import execute, find, plan  # all of it now: the files may change while a study runs
+    from isotherm.experiments.live_table import live_table
 
     console = terminal.console()
-    if arguments.list or not arguments.name:
-        table = terminal.table("study", "question", "scales")
-        for name in studies.names():
-            found = studies.load(name)
-            table.add_row(name, found.question, ", ".join(found.scales))
-        console.print(table)
-        return 0
-    from isotherm.experiments import execute, plan  # all of it now: the files may change while a study runs
-    from isotherm.experiments.live_table import showing
-
+    failed = ""
     with terminal.mistakes():
         if arguments.ray and arguments.workers:
             raise ValueError("--workers counts local processes; with --ray the cluster decides. Give one of them.")
-        study = studies.load(arguments.name)
-        points = study.points(arguments.scale, arguments.data, arguments.seeds)
-        data = points[0].config.data
-        out = arguments.out or Path("studies") / f"{study.name}-{arguments.scale}-{re.sub(r'[^A-Za-z0-9]+', '-', data)}"
-        if arguments.seeds is None and (out / execute.ABOUT).exists():
-            arguments.seeds = execute.about(out).get("seeds")  # as before
-            points = study.points(arguments.scale, arguments.data, arguments.seeds)
+        study = find.load(arguments.name)
+        points, out = _points(study, arguments)
         workers = arguments.workers or os.cpu_count() or 1
         with terminal.progress(console) as note:
-            note("looking at the data", data)
+            note("looking at the data", points[0].config.data)
             plan.check_data(points)
         if arguments.plan:
             return _planned(console, arguments, study.name, points, workers, out)
-        options = {"scale": arguments.scale, "data": arguments.data, "seeds": arguments.seeds, "out": out}
-        words = ["isotherm", "study", study.name, *(w for k, v in options.items() if v for w in (f"--{k}", str(v)))]
-        about = {"study": study.name, "scale": arguments.scale, "data": data, "seeds": arguments.seeds}
-        about["command"] = shlex.join(words)
+        about = _about(study, points[0].config.data, out, arguments)
         execute.begin(out, about)
-        failed = ""
         try:
-            with showing(console) as show:
+            with live_table(console) as show:
                 execute.run_points(points, out, workers, arguments.ray, show)
         except execute.RunFailed as error:
             failed = str(error)
     if failed:
         print(f"isotherm: {failed}", file=sys.stderr)
         if (out / "records.jsonl").stat().st_size:
-            _told(console, out)
+            _write_report(console, out, study, about)
         return 1
-    return _told(console, out)
+    return _write_report(console, out, study, about)
+
+
+def _list(name: str | None) -> int:
+    """Every study and its question; light, so that it answers at once."""
+    from isotherm.experiments import find
+    from isotherm.experiments.study import Study
+
+    table = terminal.table("study", "question", "scales")
+    with terminal.mistakes():
+        more = [name] if name and doors.is_outside(name) else []
+        for label, study in find.listed(*more):
+            if isinstance(study, Study):
+                table.add_row(label, study.question, ", ".join(study.scales))
+            else:
+                table.add_row(label, f"does not load: {study}", "")
+    terminal.console().print(table)
+    return 0
+
+
+def _points(study: Study, arguments: argparse.Namespace) -> tuple[Sequence[Point], Path]:
+    """The runs that are asked for, with as many seeds as before if the folder has begun; and the folder."""
+    from isotherm.experiments import execute
+    from isotherm.experiments.points import expand
+
+    points = expand(study, arguments.scale, arguments.data, arguments.seeds)
+    data = re.sub(r"[^A-Za-z0-9]+", "-", points[0].config.data)
+    out = arguments.out or Path("studies") / f"{study.name}-{arguments.scale}-{data}"
+    if arguments.seeds is None and (out / execute.ABOUT).exists():
+        arguments.seeds = execute.about(out).seeds
+        points = expand(study, arguments.scale, arguments.data, arguments.seeds)
+    return points, out
+
+
+def _about(study: Study, data: str, out: Path, arguments: argparse.Namespace) -> About:
+    """What the folder says of itself: above all the command that continues it."""
+    from isotherm.experiments.execute import About
+
+    options = {"scale": arguments.scale, "data": arguments.data, "seeds": arguments.seeds, "out": out}
+    words = ["isotherm", "study", arguments.name, *(w for k, v in options.items() if v for w in (f"--{k}", str(v)))]
+    return About(study.name, arguments.scale, data, shlex.join(words), arguments.seeds, study.source)
 
 
 def _planned(
-    console: Console, arguments: argparse.Namespace, name: str, points: Sequence[Any], workers: int, out: Path
+    console: Console, arguments: argparse.Namespace, name: str, points: Sequence[Point], workers: int, out: Path
 ) -> int:
     """Say what a study would cost."""
     from isotherm.experiments import plan
@@ -133,24 +172,33 @@ def _planned(
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    return _told(terminal.console(), arguments.folder)
+    """Write a report again; a study from somebody's file is run only if the person says so."""
+    from isotherm.experiments import execute, find, points
+
+    if arguments.trust_code:
+        doors.allow(doors.EVERYTHING)
+    with terminal.mistakes():
+        about = execute.about(arguments.folder)
+        name = about.study if about.study in find.names() else about.source or about.study
+        doors.refuse_strangers(name, arguments.folder / execute.ABOUT)
+        study = find.load(name)
+        points.check_measures(study)
+    return _write_report(terminal.console(), arguments.folder, study, about)
 
 
-def _told(console: Console, out: Path) -> int:
-    from isotherm.experiments import execute, records
-    from isotherm.experiments import report as telling
-    from isotherm.experiments import study as studies
+def _write_report(console: Console, out: Path, study: Study, about: About) -> int:
+    """The page, the figures and claims.json; the verdicts on the terminal."""
+    from isotherm.experiments import records, report
 
     with terminal.mistakes(), terminal.progress(console) as note:
-        about = execute.about(out)
-        found = records.read(out)
+        all_records = records.read(out)
         note("writing the report", "")
-        judged = telling.tell(studies.load(about["study"]), found, out, about)
+        judged = report.tell(study, all_records, out, about.as_dict())
     table = terminal.table("claim", "paper", "", "evidence")
     for claim in judged:
-        short = telling.evidence({k: v for k, v in claim["evidence"].items() if k != "values"})
+        short = report.evidence({k: v for k, v in claim["evidence"].items() if k != "values"})
         held = "[green]held[/]" if claim["held"] else "[yellow]not held[/]"
         table.add_row(claim["claim"], claim["paper"], held, f"[dim]{short}[/dim]")
     console.print(table)
-    console.print(f"{len(found)} runs; report: {out / 'report.html'}", highlight=False, soft_wrap=True)
+    console.print(f"{len(all_records)} runs; report: {out / 'report.html'}", highlight=False, soft_wrap=True)
     return 0

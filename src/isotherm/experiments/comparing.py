@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Comparison
+from isotherm.experiments.study import Comparison, varied_label
 from isotherm.train.layers import flat
 
 CONFIDENCE = 0.95
@@ -40,11 +40,10 @@ def differences(records: Records, wanted: Comparison) -> list[Difference]:
         partner = _partner(records, record, wanted.against) if record.arm in arms else None
         if partner is None or wanted.measure not in record.measures or wanted.measure not in partner.measures:
             continue
-        shown = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in record.varied.items())
-        points.setdefault((record.arm, shown), []).append(
+        points.setdefault((record.arm, varied_label(record.varied)), []).append(
             float(record.measures[wanted.measure]) - float(partner.measures[wanted.measure])
         )
-    return [Difference(arm, shown, len(d), *interval(d)) for (arm, shown), d in points.items()]
+    return [Difference(arm, varied, len(d), *interval(d)) for (arm, varied), d in points.items()]
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
@@ -57,7 +56,7 @@ def interval(values: list[float]) -> tuple[float, float, float]:
 
 
 def _partner(records: Records, record: Record, against: str) -> Record | None:
-    settings = {**flat(record.config), **record.varied}
+    settings = {**flat(record.settings), **record.varied}
     for other in records:
         alike = all(settings.get(k) == v for k, v in other.varied.items())
         if other.arm == against and other.seed == record.seed and alike:

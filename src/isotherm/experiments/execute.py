@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from isotherm import files
 from isotherm.experiments import pool, ray_pool
-from isotherm.experiments.measuring import done
-from isotherm.experiments.progress import Board
-from isotherm.experiments.records import Record, Records
+from isotherm.experiments.progress import Progress
+from isotherm.experiments.records import RECORDS, Measured, Record, Records
 from isotherm.experiments.study import Point
 from isotherm.train import runs
 
@@ -26,23 +25,42 @@ class RunFailed(RuntimeError):
     """A run that cannot be carried out; the others are."""
 
 
-def begin(folder: Path, about: Mapping[str, Any]) -> None:
+@dataclass(frozen=True)
+class About:
+    """What a study's folder says of itself."""
+
+    study: str
+    scale: str
+    data: str
+    command: str
+    seeds: int | None = None
+    """Of every run, where that was asked for."""
+    source: str = ""
+    """The file or module outside this package that the study came from."""
+
+    def as_dict(self) -> Mapping[str, str | int | None]:
+        return asdict(self)
+
+
+def begin(folder: Path, about: About) -> None:
     """Make a study's folder, or see that it is this study's."""
     path = folder / ABOUT
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; --out names a folder.")
     if path.exists():
         old = _about(path)
-        for name in ("study", "scale", "data"):
-            if old.get(name) != about[name]:
-                raise ValueError(f"{folder} holds another study ({name}: {old.get(name)}); choose another --out.")
+        for name in ("study", "scale", "data", "source"):
+            before, now = getattr(old, name), getattr(about, name)
+            moved = name == "source" and not Path(before.rpartition(":")[0]).exists()
+            if before != now and not moved:
+                raise ValueError(f"{folder} holds another study ({name}: {before}); choose another --out.")
     elif folder.exists() and any(p.name != "runs" and not p.name.startswith(".") for p in folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no study; choose another --out.")
     folder.mkdir(parents=True, exist_ok=True)
-    files.write_json(path, dict(about))
+    files.write_json(path, about.as_dict())
 
 
-def about(folder: Path) -> dict[str, Any]:
+def about(folder: Path) -> About:
     """What a study's folder says of itself."""
     path = folder / ABOUT
     if not path.exists():
@@ -50,66 +68,51 @@ def about(folder: Path) -> dict[str, Any]:
     return _about(path)
 
 
-def _about(path: Path) -> dict[str, Any]:
+def _about(path: Path) -> About:
     try:
-        found = json.loads(path.read_text())
-        if isinstance(found, dict) and {"study", "scale", "data", "command"} <= found.keys():
-            return found
-    except ValueError:
-        pass
-    raise ValueError(f"{path} is damaged; delete it, and `isotherm study NAME --out {path.parent}` writes it again.")
+        stored = json.loads(path.read_text())
+        return About(**{f.name: stored[f.name] for f in fields(About) if f.name in stored})
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{path} is damaged; delete it, and `isotherm study NAME --out {path.parent}` writes it again."
+        ) from error
 
 
-Show = Callable[[Board], None]
+Show = Callable[[Progress], None]
 
 
 def run_points(
-    points: Sequence[Point], folder: Path, workers: int = 2, ray: str | None = None, show: Show = lambda board: None
+    points: Sequence[Point], folder: Path, workers: int = 2, ray: str | None = None, show: Show = lambda progress: None
 ) -> Records:
     """Carry out every run that is not done, and write records.jsonl."""
     (folder / "runs").mkdir(parents=True, exist_ok=True)
     distinct = list({p.config.key: p for p in points}.values())  # a run may stand in two tables
-    board = Board(distinct, folder)
-    todo = []
-    for point in distinct:
-        found = done(folder / "runs" / point.config.key, point.measure)
-        if found is None:
-            todo.append(point)
-        else:
-            board.finished[point.config.key] = found
-    board.before = len(board.finished)
-    show(board)
+    progress = Progress.of(distinct, folder)
+    show(progress)
+    todo = [p for p in distinct if p.config.key not in progress.finished]
     if todo:
         steps = (
-            ray_pool.carry_out_all(todo, folder, ray, board)
+            ray_pool.carry_out_all(todo, folder, ray, progress)
             if ray is not None
-            else pool.carry_out_all(todo, folder, workers, board)
+            else pool.carry_out_all(todo, folder, workers, progress)
         )
         with runs.alone(folder):
             for _ in steps:
-                show(board)
-    show(board)
+                show(progress)
+    show(progress)
     records = Records(
-        _record(p, board.finished[p.config.key], folder) for p in points if p.config.key in board.finished
+        _record(p, progress.finished[p.config.key], folder) for p in points if p.config.key in progress.finished
     )
-    lines = "".join(json.dumps(r.as_dict()) + "\n" for r in records)
-    files.write_text(folder / "records.jsonl", lines)
-    if board.failed:
-        key, why = next(iter(board.failed.items()))
+    files.write_text(folder / RECORDS, "".join(f"{r.as_json()}\n" for r in records))
+    if progress.failed:
+        key, why = next(iter(progress.failed.items()))
         name = next(p.name for p in points if p.config.key == key)
-        raise RunFailed(f"{len(board.failed)} of {len(distinct)} runs failed; the first, {name}: {why}")
+        raise RunFailed(f"{len(progress.failed)} of {len(distinct)} runs failed; the first, {name}: {why}")
     return records
 
 
-def _record(point: Point, found: dict[str, Any], folder: Path) -> Record:
+def _record(point: Point, measured: Measured, folder: Path) -> Record:
     key = point.config.key
-    return Record(
-        point.arm,
-        point.varied,
-        point.seed,
-        key,
-        found["measures"],
-        found["seconds"],
-        point.config.as_dict(),
-        folder / "runs" / key,
-    )
+    settings = point.config.as_dict()
+    place = folder / "runs" / key
+    return Record(point.arm, point.varied, point.seed, key, measured.measures, measured.seconds, settings, place)

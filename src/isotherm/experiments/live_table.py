@@ -12,54 +12,57 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from isotherm.experiments.progress import Board
+from isotherm.experiments.progress import Progress
+from isotherm.measures.catalogue import measures
 
 EVERY = 10.0
 """Seconds between lines where there is no terminal."""
 
 
 @contextmanager
-def showing(console: Console) -> Iterator[Callable[[Board], None]]:
-    """Something to call with the board whenever it may have changed."""
+def live_table(console: Console) -> Iterator[Callable[[Progress], None]]:
+    """Something to call with the progress whenever it may have changed."""
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2, transient=True) as live:
-            yield lambda board: live.update(table_of(board))
+            yield lambda progress: live.update(table_of(progress))
         return
     last = [0.0]
 
-    def line(board: Board) -> None:
-        if time.monotonic() - last[0] >= EVERY or not board.running:
+    def line(progress: Progress) -> None:
+        if time.monotonic() - last[0] >= EVERY or not progress.running:
             last[0] = time.monotonic()
-            print(summary(board), file=sys.stderr, flush=True)
+            print(summary(progress), file=sys.stderr, flush=True)
 
     yield line
 
 
-def summary(board: Board) -> str:
-    left = board.left()
-    parts = [f"{len(board.finished)} of {len(board.points)} runs done"]
-    if board.before and len(board.finished) == board.before:
-        parts.append(f"{board.before} from before")
-    if board.failed:
-        parts.append(f"{len(board.failed)} failed")
-    if board.retried:
-        parts.append(f"{board.retried} tried again")
-    if left and len(board.finished) < len(board.points):
+def summary(progress: Progress) -> str:
+    left = progress.seconds_left()
+    parts = [f"{len(progress.finished)} of {len(progress.points)} runs done"]
+    if progress.before and len(progress.finished) == progress.before:
+        parts.append(f"{progress.before} from before")
+    if progress.failed:
+        parts.append(f"{len(progress.failed)} failed")
+    if progress.retried:
+        parts.append(f"{progress.retried} tried again")
+    if left and len(progress.finished) < len(progress.points):
         parts.append(f"about {left / 60:.0f} min left" if left > 90 else f"about {left:.0f} s left")
     return ", ".join(parts)
 
 
-def table_of(board: Board) -> Table:
+def table_of(progress: Progress) -> Table:
     """Where every arm stands, and what runs now."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", title=summary(board), title_justify="left")
-    for column in ("arm", "done", "last kNN", "last uniformity", "now"):
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", title=summary(progress), title_justify="left")
+    shown = [
+        m for m in measures().values() if m.monitor and any(m.name in r.measures for r in progress.finished.values())
+    ]
+    for column in ("arm", "done", *(f"last {m.heading}" for m in shown), "now"):
         table.add_column(column)
-    for arm in dict.fromkeys(p.arm for p in board.points):
-        mine = [p for p in board.points if p.arm == arm]
-        done = [board.finished[p.config.key]["measures"] for p in mine if p.config.key in board.finished]
-        running = [p for p in mine if p.config.key in board.running]
-        now = "; ".join(f"{', '.join(map(str, p.varied.values()))} {board.where(p.config.key)}" for p in running)
-        knn = f"{100 * done[-1]['knn']:.1f} %" if done and "knn" in done[-1] else ""
-        uniform = f"{done[-1]['uniformity']:.2f}" if done and "uniformity" in done[-1] else ""
-        table.add_row(arm, f"{len(done)}/{len(mine)}", knn, uniform, now)
+    for arm in dict.fromkeys(p.arm for p in progress.points):
+        mine = [p for p in progress.points if p.arm == arm]
+        done = [progress.finished[p.config.key].measures for p in mine if p.config.key in progress.finished]
+        running = [p for p in mine if p.config.key in progress.running]
+        now = "; ".join(f"{', '.join(map(str, p.varied.values()))} {progress.latest(p.config.key)}" for p in running)
+        last = [m.text(done[-1][m.name]) if done and m.name in done[-1] else "" for m in shown]
+        table.add_row(arm, f"{len(done)}/{len(mine)}", *last, now)
     return table

@@ -11,51 +11,44 @@ from typing import Any
 import numpy as np
 
 from isotherm import files
-from isotherm.data.sentences import is_text
-from isotherm.experiments.trained.images import TrainedImages
-from isotherm.experiments.trained.sentences import TrainedSentences
+from isotherm.experiments.records import EMBEDDING, Measured
+from isotherm.experiments.trained import trained
 from isotherm.measures.catalogue import USUAL, in_groups
 from isotherm.measures.measure import take
 from isotherm.train import runs
 from isotherm.train.config import Config, Runtime
-from isotherm.train.loop import train
+from isotherm.train.loop import run_to_end
+from isotherm.train.modality.modality import Opened
 
 MEASURED = "measured.json"
 FAILURE = "failure.txt"
-EMBEDDING = "embedding.npz"
 KEPT = 1000
 """Embeddings kept for maps and histograms."""
 
 
-def done(folder: Path, groups: Sequence[str] = ()) -> dict[str, Any] | None:
+def done(folder: Path, groups: Sequence[str] = ()) -> Measured | None:
     """What a finished run has in its folder, if these groups are among it."""
     try:
-        found = json.loads((folder / MEASURED).read_text())
-    except (OSError, ValueError):  # not there, or damaged: measured again
+        measured = Measured.of(json.loads((folder / MEASURED).read_text()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there, or damaged: measured again
         return None
-    whole = isinstance(found, dict) and {"measures", "groups", "seconds"} <= found.keys()
-    return found if whole and set(groups) <= set(found["groups"]) and (folder / EMBEDDING).exists() else None
+    return measured if set(groups) <= set(measured.groups) and (folder / EMBEDDING).exists() else None
 
 
 def carry_out(
     config: Config, folder: Path, groups: Sequence[str] = USUAL, checkpoint_seconds: float = 20.0
-) -> dict[str, Any]:
+) -> Measured:
     """Train a run, from its last checkpoint if it has one, and measure it."""
-    found = done(folder, groups)
-    if found is not None:
-        return found
+    measured = done(folder, groups)
+    if measured is not None:
+        return measured
     discard_damaged(folder)
-    result = train(config, Runtime(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds))
-    found = {
-        "measures": measure(folder, groups),
-        "groups": list(groups),
-        "seconds": result.seconds,
-        "versions": dict(result.versions),
-    }
-    files.write_json(folder / MEASURED, found)
+    run = run_to_end(config, Runtime(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds))
+    measured = Measured(measure(run.opened, groups), tuple(groups), run.result.seconds, run.result.versions)
+    files.write_json(folder / MEASURED, measured.as_dict())
     for name in (runs.BEST, FAILURE):
         (folder / name).unlink(missing_ok=True)
-    return found
+    return measured
 
 
 def discard_damaged(folder: Path) -> None:
@@ -69,18 +62,14 @@ def discard_damaged(folder: Path) -> None:
             (folder / name).unlink()
 
 
-def opened(folder: Path) -> TrainedImages | TrainedSentences:
-    return TrainedSentences(folder) if is_text(str(runs.read_config(folder)["data"])) else TrainedImages(folder)
-
-
-def measure(folder: Path, groups: Sequence[str] = USUAL) -> dict[str, Any]:
+def measure(run: Opened, groups: Sequence[str] = USUAL) -> dict[str, Any]:
     """What these groups say of a run; a part of its embeddings is kept beside."""
-    trained = opened(folder)
+    subject = trained(run)
     for group in groups:
-        if not any(set(m.needs) <= trained.could_have for m in in_groups([group])):
-            raise ValueError(f"'{group}' is not measured of {trained.noun}.")
-    values = take(in_groups(groups), trained)
-    rows, labels = trained.kept(KEPT)
+        if not any(set(m.needs) <= subject.could_have for m in in_groups([group])):
+            raise ValueError(f"'{group}' is not measured of {subject.noun}.")
+    values = take(in_groups(groups), subject)
+    rows, labels = subject.kept(KEPT)
     z = rows.numpy().astype(np.float16)
-    files.write_whole(folder / EMBEDDING, lambda file: np.savez(file, z=z, labels=labels.numpy()))
+    files.write_whole(run.out / EMBEDDING, lambda file: np.savez(file, z=z, labels=labels.numpy()))
     return values

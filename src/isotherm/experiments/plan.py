@@ -69,16 +69,16 @@ def check_data(points: Sequence[Point]) -> None:
 
 def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: None) -> list[Kind]:
     """Every kind of run, with the cost of its steps."""
-    found: dict[str, Kind] = {}
+    by_cost: dict[str, Kind] = {}
     for point in {p.config.key: p for p in points}.values():
         key = _key(point.config)
-        if key not in found:
+        if key not in by_cost:
             name = f"{point.arm}, batch {point.config.batch}"
             note(name)
-            found[key] = timed(name, point.config)
-        found[key].runs += 1
-        found[key].epochs += point.config.epochs
-    return list(found.values())
+            by_cost[key] = timed(name, point.config)
+        by_cost[key].runs += 1
+        by_cost[key].epochs += point.config.epochs
+    return list(by_cost.values())
 
 
 def timed(name: str, config: Config) -> Kind:

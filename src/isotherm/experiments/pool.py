@@ -16,17 +16,20 @@ from typing import Any
 
 import torch
 
+from isotherm import doors
 from isotherm.experiments.measuring import FAILURE, carry_out
-from isotherm.experiments.progress import Board
+from isotherm.experiments.progress import Progress
+from isotherm.experiments.records import Measured
 from isotherm.experiments.study import Point
 
 RETRIES = 3
 """How often a run may lose its worker."""
 
 
-def work(pipe: Connection, threads: int) -> None:
-    """What a worker does: takes runs until there are none."""
+def work(pipe: Connection, threads: int, allowed: Sequence[str]) -> None:
+    """What a worker does: takes runs until there are none. Names from outside are allowed that its parent allowed."""
     torch.set_num_threads(threads)
+    doors.allow(*allowed)
     die_with_parent()
     while True:
         try:
@@ -37,10 +40,10 @@ def work(pipe: Connection, threads: int) -> None:
             return
         config, folder, groups = task
         try:
-            pipe.send(("done", carry_out(config, folder, groups)))
+            pipe.send(carry_out(config, folder, groups))
         except (ValueError, TypeError, OSError, RuntimeError) as error:
             (folder / FAILURE).write_text(traceback.format_exc())
-            pipe.send(("failed", f"{type(error).__name__}: {str(error).splitlines()[0]}"))
+            pipe.send(f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
 def die_with_parent() -> None:
@@ -69,7 +72,7 @@ class Worker:
     def __init__(self, threads: int) -> None:
         spawning = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawning.Pipe()
-        self.process: Any = spawning.Process(target=work, args=(theirs, threads), daemon=True)
+        self.process: Any = spawning.Process(target=work, args=(theirs, threads, doors.allowed()), daemon=True)
         heard = _quiet()  # Ctrl-C is the runner's affair; it ends its workers
         self.process.start()
         _restore(heard)
@@ -86,55 +89,55 @@ class Worker:
         self.process.join()
 
 
-def carry_out_all(todo: Sequence[Point], folder: Path, workers: int, board: Board) -> Iterator[None]:
-    """Carry out these runs; yields about once a second and whenever one ends."""
-    workers = max(1, min(workers, len(todo)))
-    threads = max(1, (os.cpu_count() or 1) // workers)
+def carry_out_all(todo: Sequence[Point], folder: Path, count: int, progress: Progress) -> Iterator[None]:
+    """Carry out these runs in so many processes; yields about once a second and whenever one ends."""
+    count = max(1, min(count, len(todo)))
+    threads = max(1, (os.cpu_count() or 1) // count)
     waiting = list(reversed(todo))
 
     def give(worker: Worker) -> None:
         worker.point = waiting.pop() if waiting else None
         if worker.point is not None:
-            board.running[worker.point.config.key] = time.monotonic()
+            progress.running[worker.point.config.key] = time.monotonic()
             config = worker.point.config
             worker.pipe.send((config, folder / "runs" / config.key, worker.point.measure))
 
-    crew = [Worker(threads) for _ in range(workers)]
+    workers = [Worker(threads) for _ in range(count)]
     lost: dict[str, int] = {}
     try:
-        for worker in crew:
+        for worker in workers:
             give(worker)
-        while busy := [w for w in crew if w.point is not None]:
+        while busy := [w for w in workers if w.point is not None]:
             for pipe in wait([w.pipe for w in busy], timeout=1.0):
-                i = next(i for i, w in enumerate(crew) if w.pipe is pipe)
-                if not _heard(crew[i], board, lost, waiting):
-                    crew[i].point = None
-                    crew[i].end()
-                    crew[i] = Worker(threads)
-                give(crew[i])
+                i = next(i for i, w in enumerate(workers) if w.pipe is pipe)
+                if not _heard(workers[i], progress, lost, waiting):
+                    workers[i].point = None
+                    workers[i].end()
+                    workers[i] = Worker(threads)
+                give(workers[i])
             yield
     finally:
-        for worker in crew:
+        for worker in workers:
             worker.end()
 
 
-def _heard(worker: Worker, board: Board, lost: dict[str, int], waiting: list[Point]) -> bool:
+def _heard(worker: Worker, progress: Progress, lost: dict[str, int], waiting: list[Point]) -> bool:
     """Take what a worker says of its run; False if it died, then the run waits for another."""
     assert worker.point is not None
     key = worker.point.config.key
-    board.running.pop(key, None)
+    progress.running.pop(key, None)
     try:
-        what, found = worker.pipe.recv()
+        answer: Measured | str = worker.pipe.recv()
     except (EOFError, ConnectionResetError):
         lost[key] = lost.get(key, 0) + 1
-        board.retried += 1
+        progress.retried += 1
         if lost[key] > RETRIES:
-            board.failed[key] = f"its worker died {lost[key]} times"
+            progress.failed[key] = f"its worker died {lost[key]} times"
         else:
             waiting.append(worker.point)
         return False
-    if what == "done":
-        board.finished[key] = found
+    if isinstance(answer, Measured):
+        progress.finished[key] = answer
     else:
-        board.failed[key] = found
+        progress.failed[key] = answer
     return True

@@ -7,19 +7,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from isotherm.experiments.measuring import done
+from isotherm.experiments.records import Measured
 from isotherm.experiments.study import Point
 from isotherm.train import runs
 
 
 @dataclass
-class Board:
-    """How the grid stands, for whoever shows it."""
+class Progress:
+    """Which runs of the grid are done, running or failed."""
 
     points: Sequence[Point]
     folder: Path
-    finished: dict[str, dict[str, Any]] = field(default_factory=dict)
+    finished: dict[str, Measured] = field(default_factory=dict)
     running: dict[str, float] = field(default_factory=dict)
     """Key and when it began."""
     failed: dict[str, str] = field(default_factory=dict)
@@ -28,8 +29,19 @@ class Board:
     before: int = 0
     """How many were done when this began."""
 
-    def where(self, key: str) -> str:
-        """The last line per run has written about itself."""
+    @classmethod
+    def of(cls, points: Sequence[Point], folder: Path) -> Progress:
+        """With what the folder has of these runs."""
+        progress = cls(points, folder)
+        for point in points:
+            measured = done(folder / "runs" / point.config.key, point.measure)
+            if measured is not None:
+                progress.finished[point.config.key] = measured
+        progress.before = len(progress.finished)
+        return progress
+
+    def latest(self, key: str) -> str:
+        """The last line that a run has written about itself."""
         path = self.folder / "runs" / key / runs.METRICS
         try:
             with path.open("rb") as file:
@@ -42,7 +54,7 @@ class Board:
         epoch = f"epoch {line['epoch']}" if "epoch" in line else f"step {line.get('step')}"
         return f"{epoch}, loss {loss:.3f}" if isinstance(loss, float) else epoch
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds until all is done, if that can be said."""
         new = len(self.finished) - self.before
         if new < 1:

@@ -12,15 +12,37 @@ from typing import Any
 
 import torch
 
+from isotherm import doors
 from isotherm.experiments.measuring import carry_out
 from isotherm.experiments.pool import RETRIES
-from isotherm.experiments.progress import Board
+from isotherm.experiments.progress import Progress
+from isotherm.experiments.records import Measured
 from isotherm.experiments.study import Point
 from isotherm.train.config import Config
 
 
-def carry_out_all(todo: Sequence[Point], folder: Path, address: str, board: Board) -> Iterator[None]:
+def carry_out_all(todo: Sequence[Point], folder: Path, address: str, progress: Progress) -> Iterator[None]:
     """Carry out these runs on the cluster at `address`: auto, an address, or local for one on this machine."""
+    ray = _connected(address)
+    remote: Any = ray.remote(num_cpus=1, max_retries=RETRIES)(alone)
+    allowed = doors.allowed()
+    waiting = {remote.remote(p.config, (folder / "runs" / p.config.key).resolve(), p.measure, allowed): p for p in todo}
+    for point in todo:
+        progress.running[point.config.key] = time.monotonic()
+    while waiting:
+        ready, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
+        for task in ready:
+            point = waiting.pop(task)
+            progress.running.pop(point.config.key, None)
+            try:
+                progress.finished[point.config.key] = ray.get(task)
+            except Exception as error:  # whatever the cluster says of it
+                progress.failed[point.config.key] = str(error).strip().splitlines()[-1]
+        yield
+
+
+def _connected(address: str) -> Any:
+    """Ray, connected to the cluster at `address`."""
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError as error:
@@ -34,20 +56,7 @@ def carry_out_all(todo: Sequence[Point], folder: Path, address: str, board: Boar
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except ConnectionError as error:
             raise ValueError(f"no Ray cluster at '{address}'; start one, or use --ray local.") from error
-    remote: Any = ray.remote(num_cpus=1, max_retries=RETRIES)(alone)
-    waiting = {remote.remote(p.config, (folder / "runs" / p.config.key).resolve(), p.measure): p for p in todo}
-    for point in todo:
-        board.running[point.config.key] = time.monotonic()
-    while waiting:
-        ready, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
-        for task in ready:
-            point = waiting.pop(task)
-            board.running.pop(point.config.key, None)
-            try:
-                board.finished[point.config.key] = ray.get(task)
-            except Exception as error:  # whatever the cluster says of it
-                board.failed[point.config.key] = str(error).strip().splitlines()[-1]
-        yield
+    return ray
 
 
 def _answers(address: str) -> None:
@@ -61,7 +70,8 @@ def _answers(address: str) -> None:
         raise ValueError(f"no Ray cluster at '{address}'; start one, or use --ray local.") from error
 
 
-def alone(config: Config, folder: Path, groups: Sequence[str]) -> dict[str, Any]:
-    """A run on one core."""
+def alone(config: Config, folder: Path, groups: Sequence[str], allowed: Sequence[str]) -> Measured:
+    """A run on one core; names from outside are allowed that the runner allowed."""
     torch.set_num_threads(1)
+    doors.allow(*allowed)
     return carry_out(config, folder, groups)

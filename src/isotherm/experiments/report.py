@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ import isotherm
 from isotherm import files
 from isotherm.experiments.comparing import differences
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Comparison, PaperTable, Study, Verdict
+from isotherm.experiments.study import Comparison, PaperTable, Study, Where, varied_label
 from isotherm.measures.catalogue import in_groups, measure
 from isotherm.report import Cell, Finding, Page, figures
 from isotherm.report.charts import Drawing
@@ -39,21 +38,10 @@ def judge(study: Study, records: Records) -> Judged:
     """Every claim with its verdict, as claims.json holds them."""
     found = []
     for claim in study.claims:
-        verdict: Verdict = claim.judge(records)
+        verdict = claim.judge(records)
         told = {"claim": claim.claim, "paper": claim.paper, "held": bool(verdict.held)}
-        found.append({**told, "evidence": _json(verdict.evidence)})
+        found.append({**told, "evidence": verdict.evidence.as_dict()})
     return found
-
-
-def _json(value: Any) -> Any:
-    """What JSON can hold: a number that is none becomes null."""
-    if isinstance(value, Mapping):
-        return {str(k): _json(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(v) for v in value]
-    if isinstance(value, str | bool | int) or value is None:
-        return value
-    return float(value) if math.isfinite(float(value)) else None
 
 
 def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any]) -> Judged:
@@ -90,15 +78,13 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         for comparison in study.compare:
             caption = f"{measure(comparison.measure).title} against {comparison.against}"
             page.table(*compared(records, comparison), caption=caption)
-    if study.paper.get("tables"):
-        page.section(
-            "The paper's numbers", f"{study.paper['title']} ({study.paper['address']}). {study.paper['differs']}"
-        )
-        for name, table in study.paper["tables"].items():
-            rows = [*ours(records, table, str(about["data"])), *table.rows]
-            page.table(table.heads, rows, caption=f"{name}: ours first, then as published")
-    elif study.paper.get("differs"):
-        page.section("The paper", f"{study.paper['title']} ({study.paper['address']}). {study.paper['differs']}")
+    if study.paper.tables:
+        page.section("The paper's numbers", f"{study.paper.title} ({study.paper.address}). {study.paper.differs}")
+        for name, table in study.paper.tables.items():
+            both = [*ours(records, table, str(about["data"])), *table.rows]
+            page.table(table.heads, both, caption=f"{name}: ours first, then as published")
+    elif study.paper.differs:
+        page.section("The paper", f"{study.paper.title} ({study.paper.address}). {study.paper.differs}")
     page.section("Figures")
     for figure, drawn in charts:
         page.text(f"{figure.name} ({figure.paper})")
@@ -131,7 +117,7 @@ def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str,
     runs = distinct(records)
     lines += [
         f"{len(runs)} runs, {sum(r.seconds for r in runs) / 60:.0f} minutes of training in all, on "
-        f"{about['data']}, scale {about['scale']}. {study.paper['differs']}",
+        f"{about['data']}, scale {about['scale']}. {study.paper.differs}",
         "",
         "| claim | paper | | evidence |",
         "|---|---|---|---|",
@@ -144,7 +130,7 @@ def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str,
     for comparison in study.compare:
         lines += ["", f"{measure(comparison.measure).title} against {comparison.against}. {FAIR}", ""]
         lines += rows_of(*compared(records, comparison))
-    for name, table in study.paper["tables"].items():
+    for name, table in study.paper.tables.items():
         lines += ["", f"{name}, ours first, then as published:", ""]
         lines += rows_of(table.heads, [*ours(records, table, str(about["data"])), *table.rows])
     return "\n".join(lines) + "\n"
@@ -176,12 +162,16 @@ def evidence(found: Mapping[str, Any]) -> str:
     for name, value in found.items():
         if name == "values":
             shown.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
+        elif name == "parts":
+            shown.extend(map(evidence, value))
         else:
-            shown.append(f"{name} {_words(value)}")
+            shown.append(f"{name.replace('_', ' ')} {_words(value)}")
     return re.sub(r"(?<!\w)-(?=[\d.])", "−", "; ".join(shown))
 
 
 def _words(value: Any) -> str:
+    if isinstance(value, Mapping) and value.keys() == {"mean", "error"}:
+        return "no runs" if value["mean"] is None else f"{value['mean']:+.4f} ± {value['error']:.4f}"
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
     if isinstance(value, list):
@@ -197,8 +187,8 @@ def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
     for i, (title, name) in enumerate(table.measures):
         scale = measure(name).factor
         cells: list[Any] = [f"ours, {data}" if i == 0 else "", title] if table.titled else [f"ours, {data}"]
-        for arm, varied in table.points:
-            mean, deviation, n = records.mean(arm, name, varied)
+        for where in table.points:
+            mean, deviation, n = records.mean(where, name)
             note = f"± {abs(scale) * deviation:.2g}" if n > 1 else ""
             cells.append(Cell(round(scale * mean, 3), note=note, best=False) if n else None)
         rows.append(cells)
@@ -223,11 +213,10 @@ def results(study: Study, records: Records) -> tuple[list[str], list[list[Any]]]
     heads = ["arm", "varied", "seeds", *(m.heading for m in taken)]
     rows = []
     for arm, varied in dict.fromkeys((r.arm, json.dumps(dict(r.varied))) for r in records):
-        point = json.loads(varied)
-        shown = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in point.items())
-        cells: list[Any] = [arm, shown, max(records.mean(arm, m.name, point)[2] for m in taken)]
+        where = Where(arm, json.loads(varied))
+        cells: list[Any] = [arm, varied_label(where.varied), max(records.mean(where, m.name)[2] for m in taken)]
         for m in taken:
-            mean, deviation, n = records.mean(arm, m.name, point)
+            mean, deviation, n = records.mean(where, m.name)
             note = f"± {abs(m.factor) * deviation:.2g}" if n > 1 else ""
             cells.append(Cell(round(m.factor * mean, 4), note=note) if n else None)
         rows.append(cells)
@@ -265,12 +254,12 @@ def common(records: Sequence[Record]) -> dict[str, Any]:
     """The settings all runs share."""
     if not records:
         return {}
-    first = flat(records[0].config)
-    return {k: v for k, v in first.items() if all(flat(r.config).get(k) == v for r in records)}
+    first = flat(records[0].settings)
+    return {k: v for k, v in first.items() if all(flat(r.settings).get(k) == v for r in records)}
 
 
 def row(record: Record, shared: Mapping[str, Any]) -> list[Any]:
-    own = {k: v for k, v in flat(record.config).items() if k not in shared and k != "seed"}
+    own = {k: v for k, v in flat(record.settings).items() if k not in shared and k != "seed"}
     return [record.arm, record.key, record.seed, record.seconds, ", ".join(f"{k} {v}" for k, v in own.items())]
 
 

@@ -1,31 +1,27 @@
-"""What a study is: arms of runs, scales, claims, figures, the paper's own numbers. Studies are found by looking.
+"""What a study is: arms of runs, scales, claims, figures, the paper's own numbers. Definitions only, and light ones.
 
-A study is a module of this folder with a docstring (question, command, cost, expectation) and the names `base`, `arms`,
-`scales`, `figures`, `claims` and `paper`; if it wants, `measure` (groups of `measuring`) and `compare` (with whom). No
-loops over runs, no files: `runner` and `telling` do that.
+A study is a module with a docstring (question, command, cost, expectation) that ends in ``STUDY = Study(...)``. No
+loops over runs, no files: `find` finds it, `points` makes runs of it, `execute` and `report` do the rest. Listing
+studies must not take longer than reading them, so nothing here or in a study imports torch.
 """
 
 from __future__ import annotations
 
-import importlib
-import itertools
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from isotherm.checks import did_you_mean
-from isotherm.data import sets
-from isotherm.data.sentences import is_text
-from isotherm.measures.catalogue import USUAL, in_groups
-from isotherm.train.commandline import configure
-from isotherm.train.config import Config
-from isotherm.train.layers import merge, nested
+from isotherm.experiments.claims.verdict import Verdict
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Records
     from isotherm.report.charts import Drawing
+    from isotherm.train.config import Config
+
+Settings = Mapping[str, Any]
+"""Settings of a run by their dotted names."""
+USUAL = ("probes", "geometry", "separation")
+"""The groups of measures that a study takes which does not say."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +29,32 @@ class Arm:
     """One kind of run: settings, and what is varied."""
 
     name: str
-    settings: Mapping[str, Any]
+    settings: Settings
     over: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     once: bool = False
     """One seed is enough."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """An arm, at values of what is varied in it; without any: all of it."""
+
+    arm: str
+    varied: Settings = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        values = varied_label(self.varied)
+        return f"{self.arm}{' ' if values else ''}{values}"
+
+    def at(self, more: Settings) -> Where:
+        """The same at further values."""
+        return Where(self.arm, {**self.varied, **more})
+
+
+def varied_label(varied: Settings) -> str:
+    """Values of what is varied, as tables and legends name them."""
+    return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in varied.items())
 
 
 @dataclass(frozen=True)
@@ -44,15 +62,15 @@ class Scale:
     """How large the runs are, how many seeds, and which values of what is varied."""
 
     about: str
-    settings: Mapping[str, Any]
+    settings: Settings
     seeds: int = 1
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Just these values of something varied."""
     once: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """These values with one seed."""
-    data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    data: Mapping[str, Settings] = field(default_factory=dict)
     """Settings for a named set of images."""
-    adjust: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda settings: {}
+    adjust: Callable[[Settings], Settings] = lambda settings: {}
     """What follows from the settings of a run, such as a batch that keeps the number of views; varied values win."""
 
 
@@ -61,7 +79,7 @@ class Point:
     """One run of a study."""
 
     arm: str
-    varied: Mapping[str, Any]
+    varied: Settings
     seed: int
     config: Config
     measure: Sequence[str] = USUAL
@@ -69,16 +87,18 @@ class Point:
 
     @property
     def name(self) -> str:
-        shown = ", ".join(f"{k.rpartition('.')[2]} {v}" for k, v in self.varied.items())
-        return f"{self.arm}{', ' if shown else ''}{shown}, seed {self.seed}"
+        values = varied_label(self.varied)
+        return f"{self.arm}{', ' if values else ''}{values}, seed {self.seed}"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a claim held, and the numbers that say so."""
+class Rule(Protocol):
+    """How a claim is judged; `claims.rules` has the usual ones."""
 
-    held: bool
-    evidence: Mapping[str, Any]
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """What it needs to know of every run."""
+
+    def judge(self, records: Records) -> Verdict: ...
 
 
 @dataclass(frozen=True)
@@ -87,9 +107,14 @@ class Claim:
 
     claim: str
     paper: str
-    measures: tuple[str, ...]
-    """What it needs to know of every run."""
-    judge: Callable[[Records], Verdict]
+    rule: Rule
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return self.rule.measures
+
+    def judge(self, records: Records) -> Verdict:
+        return self.rule.judge(records)
 
 
 @dataclass(frozen=True)
@@ -108,12 +133,24 @@ class PaperTable:
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    points: Sequence[tuple[str, Mapping[str, Any]]]
-    """Arm and varied settings of each column of numbers."""
+    points: Sequence[Where]
+    """Of each column of numbers."""
     measures: Sequence[tuple[str, str]]
     """Title and measure of each row of ours."""
     titled: bool = True
     """Whether the second column names the measure."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What a study reproduces."""
+
+    title: str = ""
+    address: str = ""
+    differs: str = ""
+    """What is different here."""
+    tables: Mapping[str, PaperTable] = field(default_factory=dict)
+    """Its tables by their names."""
 
 
 @dataclass(frozen=True)
@@ -131,106 +168,32 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Study:
-    """A study as the runner sees it."""
+    """A question as data. Its name and its text are those of its module, filled in by `find`."""
 
-    name: str
-    doc: str
-    base: Mapping[str, Any]
+    base: Settings
+    """Settings of every run."""
     arms: Sequence[Arm]
     scales: Mapping[str, Scale]
-    claims: Sequence[Claim]
-    figures: Sequence[Figure]
-    paper: Mapping[str, Any]
-    """title, address, differs (what is different here), tables: name → PaperTable"""
+    claims: Sequence[Claim] = ()
+    figures: Sequence[Figure] = ()
+    paper: Paper = Paper()
     measure: Sequence[str] = USUAL
     compare: Sequence[Comparison] = ()
+    name: str = ""
+    doc: str = ""
+    source: str = ""
+    """The file or module outside this package that it came from."""
+
+    def __post_init__(self) -> None:
+        kinds = {"arms": Arm, "claims": Claim, "figures": Figure, "compare": Comparison}
+        for name, kind in kinds.items():
+            for part in getattr(self, name):
+                if not isinstance(part, kind):
+                    raise TypeError(f"{name} of a study must be {kind.__name__} values, got {type(part).__name__}")
+        for name, scale in self.scales.items():
+            if not isinstance(scale, Scale):
+                raise TypeError(f"scale '{name}' of a study must be a Scale, got {type(scale).__name__}")
 
     @property
     def question(self) -> str:
-        return self.doc.strip().splitlines()[0]
-
-    def points(self, scale: str, data: str | None = None, seeds: int | None = None) -> list[Point]:
-        """Every run of a scale; a value that is impossible is told before anything runs."""
-        if scale not in self.scales:
-            raise ValueError(f"study {self.name} has no scale '{scale}'; it has: {', '.join(self.scales)}.")
-        chosen = self.scales[scale]
-        named = data or chosen.settings.get("data") or self.base.get("data", "digits")
-        if ":" not in str(named) and not is_text(str(named)):
-            sets.named(str(named))
-        made = []
-        for arm in self.arms:
-            over = {k: [v for v in values if v in chosen.only.get(k, values)] for k, values in arm.over.items()}
-            for values in itertools.product(*over.values()):
-                varied = dict(zip(over, values, strict=True))
-                once = arm.once or any(v in chosen.once.get(k, ()) for k, v in varied.items())
-                for seed in range(1 if once else seeds or chosen.seeds):
-                    made.append(self._point(arm, varied, seed, chosen, str(named)))
-        return made
-
-    def _point(self, arm: Arm, varied: Mapping[str, Any], seed: int, scale: Scale, data: str) -> Point:
-        settings: dict[str, Any] = {}
-        layers: list[Mapping[str, Any]] = [self.base, scale.settings, scale.data.get(data, {}), {"data": data}]
-        for layer in (*layers, arm.settings, varied):
-            settings = merge(settings, nested(layer))
-        for layer in (scale.adjust(settings), varied, {"seed": seed}):
-            settings = merge(settings, nested(layer))
-        try:
-            return Point(arm.name, varied, seed, configure(settings), tuple(self.measure))
-        except (ValueError, TypeError) as error:
-            shown = ", ".join(f"{k} = {v}" for k, v in varied.items())
-            raise ValueError(f"study {self.name}, {arm.name} {shown}: {error}") from error
-
-
-def names() -> list[str]:
-    """Every study, by looking."""
-    here = importlib.import_module("isotherm.studies").__path__
-    found = [m.name for m in pkgutil.iter_modules(here)]
-    return sorted(name.replace("_", "-") for name in found if _is_study(name))
-
-
-def _is_study(name: str) -> bool:
-    try:
-        return hasattr(_module(name), "arms")
-    except ValueError:  # somebody's file with a mistake: it is told when it is asked for
-        return True
-
-
-def _module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(f"isotherm.studies.{name}")
-    except Exception as error:
-        raise ValueError(f"study {name} does not load: {type(error).__name__}: {error}") from error
-
-
-def load(name: str) -> Study:
-    """A study by its name, checked: its claims and figures may only speak of what is measured."""
-    if name not in names():
-        raise ValueError(f"no study '{name}'{did_you_mean(name, names())}")
-    return made(name, _module(name.replace("-", "_")))
-
-
-def made(name: str, module: Any) -> Study:
-    study = Study(
-        name,
-        module.__doc__ or "",
-        module.base,
-        module.arms,
-        module.scales,
-        module.claims,
-        module.figures,
-        module.paper,
-        getattr(module, "measure", USUAL),
-        getattr(module, "compare", ()),
-    )
-    try:
-        taken = [m.name for m in in_groups(study.measure)]
-    except ValueError as error:
-        raise ValueError(f"study {name}: {error}") from error
-    needs = [(c.claim, c.measures) for c in study.claims] + [(f.name, f.measures) for f in study.figures]
-    needs += [(f"compared with {c.against}", (c.measure,)) for c in study.compare]
-    for title, measures in needs:
-        for measure in measures:
-            if measure not in taken:
-                hint = did_you_mean(measure, taken)
-                raise ValueError(f"study {name}: '{title}' names the measure '{measure}', which nobody takes{hint}")
-    return study
+        return (self.doc.strip() or self.name).partition("\n")[0]

@@ -8,14 +8,13 @@ weights, with their signs reversed, over t⁺, t⁻, K and batch size, and with 
 about as many steps. Expected: weights matter, those of negatives most; K = 4 beats K = 1; imbalance hurts CACR least.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.figures import portraits
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
-from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import Ahead, Faster, NoWorse, Ordered, SmallerDrop, Trend
+from isotherm.experiments.sizes import QUICK, SMOKE
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Settings, Study, Where
 
 REGULAR, LINEAR = {"imbalance": "none"}, {"imbalance": "linear"}
 OVER = {"imbalance": ("none", "linear", "exponential")}
@@ -34,11 +33,11 @@ _MANY = {"views": 5}
 _CL = {**_PAIR, "method": "simclr", "loss": "NTXentLoss", "loss.temperature": 0.19}
 _CACR_1 = {**_PAIR, "method": "cacr", "loss": "CACRLoss", "loss.t_pos": 1.0, "loss.t_neg": 2.0}
 _CACR_4 = {**_MANY, "method": "cacr", "loss": "CACRLoss", "loss.t_pos": 1.0, "loss.t_neg": 0.9}
-base = {"lr": 0.12, "lr_scaling": "linear", "weight_decay": 1e-4, "monitor": 6, "monitor_images": 1000}
-measure = ("probes", "whole", "geometry", "cost")
+BASE = {"lr": 0.12, "lr_scaling": "linear", "weight_decay": 1e-4, "monitor": 6, "monitor_images": 1000}
+MEASURE = ("probes", "whole", "geometry", "cost")
 
 
-def equal_views(settings: Mapping[str, Any]) -> dict[str, int]:
+def equal_views(settings: Settings) -> dict[str, int]:
     """Batch and epochs are those of K = 4; fewer views have more images per step and more epochs.
 
     So every run sees as many views in about as many steps (what is left of an epoch is dropped), whatever its K.
@@ -47,7 +46,7 @@ def equal_views(settings: Mapping[str, Any]) -> dict[str, int]:
     return {"batch": round(settings["batch"] * factor), "epochs": round(settings["epochs"] * factor)}
 
 
-arms = (
+ARMS = (
     Arm(CL, _CL, OVER),
     Arm(AU, {**_PAIR, "method": "simclr", "loss": "AlignUniformLoss", "loss.t": 2.0}, OVER),
     Arm(
@@ -74,7 +73,7 @@ arms = (
     Arm(EARLY_CL, {**_CL, "schedule": "step"}, {"epochs": (1, 3, 20)}),
     Arm(EARLY_CACR, {**_CACR_1, "schedule": "step"}, {"epochs": (1, 3, 20)}),
 )
-scales = {
+SCALES = {
     "smoke": Scale(
         "seconds, to see that everything works",
         {**SMOKE, "images": 200, "epochs": 1, "batch": 40, "encoder.widths": [8], "monitor": 1, "monitor_images": 200},
@@ -130,69 +129,59 @@ scales = {
         adjust=lambda settings: {"batch": 768 if settings["views"] == 2 else 128},
     ),
 }
-claims = (
+CLAIMS = (
     Claim(
         "With one positive CACR is ahead of CL, AU-CL and HN-CL.",
         "§5.1, Table 2",
-        ("linear_whole",),
-        judge.ahead("linear_whole", (ONE, REGULAR), [(name, REGULAR) for name in (CL, AU, HN)]),
+        Ahead("linear_whole", Where(ONE, REGULAR), [Where(name, REGULAR) for name in (CL, AU, HN)]),
     ),
     Claim(
         "With four positives CACR is ahead of CMC.",
         "§5.1, Table 2",
-        ("linear_whole",),
-        judge.ahead("linear_whole", (FOUR, REGULAR), [(CMC, REGULAR)]),
+        Ahead("linear_whole", Where(FOUR, REGULAR), [Where(CMC, REGULAR)]),
     ),
     Claim(
         "Four positives beat one at equal samples.",
         "§5.1, Table 3",
-        ("linear_whole",),
-        judge.ahead("linear_whole", (FOUR, REGULAR), [(ONE, REGULAR)]),
+        Ahead("linear_whole", Where(FOUR, REGULAR), [Where(ONE, REGULAR)]),
     ),
     Claim(
         "Weights matter: CACR, then without π⁺, without π⁻, without both.",
         "B.2, Table 11",
-        ("linear_whole",),
-        judge.ordered("linear_whole", [(FOUR, REGULAR), (NO_ATTRACTION, {}), (NO_REPULSION, {}), (UAUR, {})]),
+        Ordered("linear_whole", [Where(FOUR, REGULAR), Where(NO_ATTRACTION), Where(NO_REPULSION), Where(UAUR)]),
     ),
     Claim(
         "Weights with the wrong sign are worse: of positives, then of negatives, then of both.",
         "B.2, Table 10",
-        ("linear_whole",),
-        judge.ordered("linear_whole", [(FOUR, REGULAR), (NEAR, {}), (FAR, {}), (REVERSED, {})]),
+        Ordered("linear_whole", [Where(FOUR, REGULAR), Where(NEAR), Where(FAR), Where(REVERSED)]),
     ),
     Claim(
         "The conditional entropy approaches its maximum faster with CACR (K = 4) than with CMC and CL.",
         "§5.1, fig. 3",
-        ("conditional_entropy",),
-        judge.faster("conditional_entropy", (FOUR, REGULAR), [(CMC, REGULAR), (CL, REGULAR)]),
+        Faster("conditional_entropy", Where(FOUR, REGULAR), [Where(CMC, REGULAR), Where(CL, REGULAR)]),
     ),
     Claim(
         "On linear imbalance, too.",
         "§5.1, fig. 3",
-        ("conditional_entropy",),
-        judge.faster("conditional_entropy", (FOUR, LINEAR), [(CMC, LINEAR), (CL, LINEAR)]),
+        Faster("conditional_entropy", Where(FOUR, LINEAR), [Where(CMC, LINEAR), Where(CL, LINEAR)]),
     ),
     Claim(
         "From regular to linear class sizes CACR (K = 4) loses less than CL, AU-CL, HN-CL and CMC.",
         "§5.1, Table 2",
-        ("linear_whole",),
-        judge.smaller_drop("linear_whole", FOUR, RIVALS, "imbalance", "none", "linear"),
+        SmallerDrop("linear_whole", FOUR, RIVALS, "imbalance", "none", "linear"),
     ),
     Claim(
         "More positives are better.",
         "B.3, fig. 9",
-        ("linear_whole",),
-        judge.trend("linear_whole", BY_K, 1, over="views"),
+        Trend("linear_whole", BY_K, 1, over="views"),
     ),
     Claim(
         "A cost of radial basis functions does as well, to a point.",
         "B.5, Table 20",
-        ("linear_whole",),
-        judge.no_worse("linear_whole", (RBF_4, {}), [(FOUR, REGULAR)], within=0.01),
+        NoWorse("linear_whole", Where(RBF_4), [Where(FOUR, REGULAR)], within=0.01),
     ),
 )
-figures = (
+FIGURES = (
     Figure(
         "Accuracy by class sizes",
         "Table 2",
@@ -200,7 +189,9 @@ figures = (
         lambda records: [
             chart
             for name in ("none", "linear", "exponential")
-            for chart in draw.bars(records.where(imbalance=name), HEADLINE, "linear_whole", f"Imbalance: {name}")
+            for chart in figures.curves.bars(
+                records.where(imbalance=name), HEADLINE, "linear_whole", f"Imbalance: {name}"
+            )
         ],
     ),
     Figure(
@@ -210,7 +201,7 @@ figures = (
         lambda records: [
             chart
             for name in ("none", "linear", "exponential")
-            for chart in draw.over_training(
+            for chart in figures.curves.over_training(
                 records.where(imbalance=name), HEADLINE, "conditional_entropy", f"Imbalance: {name}"
             )
         ],
@@ -219,21 +210,21 @@ figures = (
         "Accuracy over training",
         "fig. 10",
         (),
-        lambda records: draw.over_training(records.where(**REGULAR), HEADLINE, "knn", "Regular"),
+        lambda records: figures.curves.over_training(records.where(**REGULAR), HEADLINE, "knn", "Regular"),
     ),
     Figure(
         "One query with its positives and negatives",
         "fig. 6",
         (),
-        lambda records: portraits.weights(records, FOUR, REGULAR, t_pos=1.0, t_neg=0.9),
+        lambda records: figures.portraits.weights(records, Where(FOUR, REGULAR), t_pos=1.0, t_neg=0.9),
     ),
     Figure(
         "Neighbourhood of one query",
         "fig. 7",
         (),
         lambda records: [
-            *portraits.neighbourhoods(records, (EARLY_CL, CL)),
-            *portraits.neighbourhoods(records, (EARLY_CACR, ONE)),
+            *figures.portraits.neighbourhoods(records, (EARLY_CL, CL)),
+            *figures.portraits.neighbourhoods(records, (EARLY_CACR, ONE)),
         ],
     ),
     Figure(
@@ -241,8 +232,8 @@ figures = (
         "fig. 8 and 9",
         ("linear_whole",),
         lambda records: [
-            *draw.against(records, [BY_BATCH], "batch", "batch", ("linear_whole",)),
-            *draw.against(records, [BY_K], "views", "views (K + 1)", ("linear_whole", "step_seconds")),
+            *figures.curves.against(records, [BY_BATCH], "batch", "batch", ("linear_whole",)),
+            *figures.curves.against(records, [BY_K], "views", "views (K + 1)", ("linear_whole", "step_seconds")),
         ],
     ),
     Figure(
@@ -250,61 +241,59 @@ figures = (
         "Tables 12 and 13",
         ("linear_whole",),
         lambda records: [
-            *draw.against(records, [T_POS], "loss.t_pos", "t⁺", ("linear_whole",)),
-            *draw.against(records, [T_NEG_1, T_NEG_4], "loss.t_neg", "t⁻", ("linear_whole",)),
+            *figures.curves.against(records, [T_POS], "loss.t_pos", "t⁺", ("linear_whole",)),
+            *figures.curves.against(records, [T_NEG_1, T_NEG_4], "loss.t_neg", "t⁻", ("linear_whole",)),
         ],
     ),
 )
-compare = (
+COMPARE = (
     Comparison(CL, "linear_whole", HEADLINE[1:]),
     Comparison(FOUR, "linear_whole", (CMC, ONE, NO_ATTRACTION, NO_REPULSION, UAUR, NEAR, FAR, REVERSED, RBF_4)),
 )
 
 
-def _columns(imbalance: str) -> list[tuple[str, dict[str, str]]]:
-    return [(name, {"imbalance": imbalance}) for name in HEADLINE]
+def _columns(imbalance: str) -> list[Where]:
+    return [Where(name, {"imbalance": imbalance}) for name in HEADLINE]
 
 
-paper = {
-    "title": "Zheng et al., Contrastive Attraction and Contrastive Repulsion for Representation Learning (CACR)",
-    "address": "https://arxiv.org/abs/2105.03746",
-    "differs": "The paper trains a small AlexNet for 200 epochs, K = 1 with batches of 768, K = 4 with 128. At cpu "
+def _accuracies(heads: Sequence[str], rows: Sequence[Sequence[Any]], points: Sequence[Where]) -> PaperTable:
+    return PaperTable(["data", *heads], rows, points, [("accuracy", "linear_whole")], titled=False)
+
+
+PAPER = Paper(
+    title="Zheng et al., Contrastive Attraction and Contrastive Repulsion for Representation Learning (CACR)",
+    address="https://arxiv.org/abs/2105.03746",
+    differs="The paper trains a small AlexNet for 200 epochs, K = 1 with batches of 768, K = 4 with 128. At cpu "
     "scale ours is a small convnet with a projector, few epochs and images. K = 1 has 2.5 times the batch and the "
     "epochs of K = 4, so that all see as many views in as many steps. Temperatures and t are the paper's (CMC: as on "
     "ImageNet). The linear probe is taught on balanced images, as the paper's accuracies imply.",
-    "tables": {
-        "Table 2, regular": PaperTable(
-            ["data", *HEADLINE],
+    tables={
+        "Table 2, regular": _accuracies(
+            [*HEADLINE],
             [
                 ["CIFAR-10", 83.47, 83.49, 83.67, 83.73, 85.54, 86.54],
                 ["CIFAR-100", 55.41, 55.31, 55.87, 56.52, 58.64, 59.41],
             ],
             _columns("none"),
-            [("accuracy", "linear_whole")],
-            titled=False,
         ),
-        "Table 2, linear": PaperTable(
-            ["data", *HEADLINE],
+        "Table 2, linear": _accuracies(
+            [*HEADLINE],
             [
                 ["CIFAR-10", 79.88, 80.25, 80.51, 80.46, 82.20, 83.62],
                 ["CIFAR-100", 52.29, 52.74, 52.72, 54.12, 55.38, 56.91],
             ],
             _columns("linear"),
-            [("accuracy", "linear_whole")],
-            titled=False,
         ),
-        "Table 2, exponential": PaperTable(
-            ["data", *HEADLINE],
+        "Table 2, exponential": _accuracies(
+            [*HEADLINE],
             [
                 ["CIFAR-10", 71.74, 71.62, 72.74, 73.02, 74.77, 75.89],
                 ["CIFAR-100", 43.29, 44.38, 45.13, 46.59, 48.87, 50.17],
             ],
             _columns("exponential"),
-            [("accuracy", "linear_whole")],
-            titled=False,
         ),
-        "Tables 3, 8 and 9 (other budgets and networks)": PaperTable(
-            ["data", *HEADLINE],
+        "Tables 3, 8 and 9 (other budgets and networks)": _accuracies(
+            [*HEADLINE],
             [
                 ["CIFAR-10, K = 1 400 epochs", 83.61, 83.57, 83.72, 83.86, 85.54, 86.54],
                 ["CIFAR-100, K = 1 400 epochs", 55.41, 56.07, 55.80, 56.41, 58.64, 59.41],
@@ -317,77 +306,65 @@ paper = {
                 ["STL-10, ResNet-50", 84.60, 83.81, 84.29, 88.42, 91.40, 93.04],
             ],
             _columns("none"),
-            [("accuracy", "linear_whole")],
-            titled=False,
         ),
-        "Table 10 (signs of the weights)": PaperTable(
-            ["data", FOUR, NEAR, FAR, REVERSED],
+        "Table 10 (signs of the weights)": _accuracies(
+            [FOUR, NEAR, FAR, REVERSED],
             [["CIFAR-10", 86.48, 83.91, 79.46, 74.91]],
-            [(FOUR, REGULAR), (NEAR, {}), (FAR, {}), (REVERSED, {})],
-            [("accuracy", "linear_whole")],
-            titled=False,
+            [Where(FOUR, REGULAR), Where(NEAR), Where(FAR), Where(REVERSED)],
         ),
-        "Table 11 (weights left out)": PaperTable(
-            ["data", FOUR, NO_ATTRACTION, NO_REPULSION, UAUR],
+        "Table 11 (weights left out)": _accuracies(
+            [FOUR, NO_ATTRACTION, NO_REPULSION, UAUR],
             [
                 ["CIFAR-10", 85.94, 85.22, 78.49, 77.17],
                 ["CIFAR-100", 59.51, 58.74, 47.88, 44.24],
                 ["STL-10", 85.59, 85.06, 72.94, 71.88],
             ],
-            [(FOUR, REGULAR), (NO_ATTRACTION, {}), (NO_REPULSION, {}), (UAUR, {})],
-            [("accuracy", "linear_whole")],
-            titled=False,
+            [Where(FOUR, REGULAR), Where(NO_ATTRACTION), Where(NO_REPULSION), Where(UAUR)],
         ),
-        "Table 12 (t⁺, K = 4)": PaperTable(
-            ["data", *map(str, TS)],
+        "Table 12 (t⁺, K = 4)": _accuracies(
+            [*map(str, TS)],
             [
                 ["CIFAR-10", 86.07, 85.78, 85.90, 86.54, 84.85, 84.76],
                 ["CIFAR-100", 59.47, 59.61, 59.41, 59.41, 57.82, 57.55],
                 ["STL-10", 85.90, 85.91, 85.81, 85.59, 85.65, 85.14],
             ],
-            [(T_POS, {"loss.t_pos": t}) for t in TS],
-            [("accuracy", "linear_whole")],
-            titled=False,
+            [Where(T_POS, {"loss.t_pos": t}) for t in TS],
         ),
-        "Table 13 (t⁻, K = 1)": PaperTable(
-            ["data", *map(str, TS)],
+        "Table 13 (t⁻, K = 1)": _accuracies(
+            [*map(str, TS)],
             [
                 ["CIFAR-10", 81.66, 82.40, 83.07, 82.74, 83.73, 83.11],
                 ["CIFAR-100", 51.42, 52.81, 53.36, 54.20, 56.21, 56.52],
                 ["STL-10", 80.37, 81.47, 84.46, 82.16, 84.21, 84.51],
             ],
-            [(T_NEG_1, {"loss.t_neg": t}) for t in TS],
-            [("accuracy", "linear_whole")],
-            titled=False,
+            [Where(T_NEG_1, {"loss.t_neg": t}) for t in TS],
         ),
-        "Table 13 (t⁻, K = 4)": PaperTable(
-            ["data", *map(str, TS)],
+        "Table 13 (t⁻, K = 4)": _accuracies(
+            [*map(str, TS)],
             [
                 ["CIFAR-10", 85.67, 86.19, 86.54, 86.41, 85.94, 85.69],
                 ["CIFAR-100", 58.17, 58.63, 59.37, 59.35, 59.41, 59.31],
                 ["STL-10", 83.81, 84.42, 84.71, 85.25, 85.59, 85.41],
             ],
-            [(T_NEG_4, {"loss.t_neg": t}) for t in TS],
-            [("accuracy", "linear_whole")],
-            titled=False,
+            [Where(T_NEG_4, {"loss.t_neg": t}) for t in TS],
         ),
         "Table 14 (seconds per step, GPU, batch 128 at every K; ours: as many views at every K)": PaperTable(
             ["K", "1", "2", "4", "6", "8", "10"],
             [["paper", 0.0021, 0.0026, 0.0035, 0.0045, 0.0054, 0.0064]],
-            [(BY_K, {"views": k + 1}) for k in (1, 2, 4, 6, 8, 10)],
+            [Where(BY_K, {"views": k + 1}) for k in (1, 2, 4, 6, 8, 10)],
             [("seconds", "step_seconds")],
             titled=False,
         ),
-        "Table 20 (cost)": PaperTable(
-            ["data", ONE, RBF_1, FOUR, RBF_4],
+        "Table 20 (cost)": _accuracies(
+            [ONE, RBF_1, FOUR, RBF_4],
             [
                 ["CIFAR-10", 83.73, 83.08, 85.94, 86.20],
                 ["CIFAR-100", 56.21, 55.90, 59.41, 58.81],
                 ["STL-10", 83.55, 84.20, 85.59, 85.80],
             ],
-            [(ONE, REGULAR), (RBF_1, {}), (FOUR, REGULAR), (RBF_4, {})],
-            [("accuracy", "linear_whole")],
-            titled=False,
+            [Where(ONE, REGULAR), Where(RBF_1), Where(FOUR, REGULAR), Where(RBF_4)],
         ),
     },
-}
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE, compare=COMPARE)

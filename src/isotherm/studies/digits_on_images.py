@@ -7,27 +7,30 @@ are there. NT-Xent at two temperatures, other batches and projectors, and labels
 digit is recognised better and the object worse, whatever the batch or projector; labels are not troubled.
 """
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.study import Arm, Claim, Figure, Scale
-from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
+from dataclasses import replace
+
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import Keeps, Loses, Trend
+from isotherm.experiments.papers import CHEN_LI
+from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study, Where
 
 DIGITS = "digits"
 COUNTS = (1, 4, 16, 64, 256, 1024)
 LOW, HIGH, LABELS = "NT-Xent, τ = 0.1", "NT-Xent, τ = 0.5", "labels"
 BATCH, DEPTH = "by batch", "by depth of the projector"
 
-base = {"data": "cifar10", **ADAM, "monitor": 0}
-measure = ("probes", "competing", "objective")
+BASE = {"data": "cifar10", **ADAM, "monitor": 0}
+MEASURE = ("probes", "competing", "objective")
 _LOSS = {"method": "simclr", "loss": "NTXentLoss", "loss.temperature": 0.1}
-arms = (
+ARMS = (
     Arm(LOW, _LOSS, {DIGITS: COUNTS}),
     Arm(HIGH, {**_LOSS, "loss.temperature": 0.5}, {DIGITS: COUNTS}),
     Arm(LABELS, {"method": "supervised", "head": "none", "views": 1}, {DIGITS: COUNTS}),
     Arm(BATCH, _LOSS, {"batch": (64, 256), DIGITS: (1, 1024)}),
     Arm(DEPTH, _LOSS, {"head.layers": (1, 3), DIGITS: (1, 1024)}),
 )
-scales = {
+SCALES = {
     "smoke": Scale(
         "seconds, on the embedded digits: it only shows that everything works",
         {**SMOKE, "data": "digits", "epochs": 1},
@@ -52,55 +55,49 @@ scales = {
         },
     ),
 }
-claims = (
+CLAIMS = (
     Claim(
         "With more unique digits the digit is recognised better.",
         "§3.2, fig. 5a",
-        ("linear_digit",),
-        judge.trend("linear_digit", LOW, 1, over=DIGITS),
+        Trend("linear_digit", LOW, 1, over=DIGITS),
     ),
     Claim(
         "With more unique digits the object is recognised worse (τ = 0.1).",
         "§3.2, fig. 5a",
-        ("linear",),
-        judge.trend("linear", LOW, -1, over=DIGITS),
+        Trend("linear", LOW, -1, over=DIGITS),
     ),
     Claim(
         "And at τ = 0.5.",
         "§3.2, fig. 5a",
-        ("linear",),
-        judge.trend("linear", HIGH, -1, over=DIGITS),
+        Trend("linear", HIGH, -1, over=DIGITS),
     ),
     Claim(
         "With labels the number of digits takes at most three points.",
         "§3.2, fig. 5b",
-        ("linear",),
-        judge.keeps("linear", [(LABELS, {})], DIGITS, most=0.03),
+        Keeps("linear", [Where(LABELS)], DIGITS, most=0.03),
     ),
     Claim(
         "The contrastive loss itself falls as digits are added.",
         "app. C.2, fig. C.2",
-        ("loss",),
-        judge.trend("loss", LOW, -1, over=DIGITS),
+        Trend("loss", LOW, -1, over=DIGITS),
     ),
     Claim(
         "Neither another batch nor another projector prevents it: each loses at least two points.",
         "app. C.2, fig. C.3 and C.4",
-        ("linear",),
-        judge.loses(
+        Loses(
             "linear",
-            [*((BATCH, {"batch": b}) for b in (64, 256)), *((DEPTH, {"head.layers": n}) for n in (1, 3))],
+            [*(Where(BATCH, {"batch": b}) for b in (64, 256)), *(Where(DEPTH, {"head.layers": n}) for n in (1, 3))],
             DIGITS,
             least=0.02,
         ),
     ),
 )
-figures = (
+FIGURES = (
     Figure(
         "Object and digit against unique digits",
         "fig. 5",
         ("linear", "linear_digit"),
-        lambda records: draw.against(
+        lambda records: figures.curves.against(
             records, (LOW, HIGH, LABELS), DIGITS, "unique digits", ("linear", "linear_digit"), log_x=True
         ),
     ),
@@ -108,25 +105,25 @@ figures = (
         "The contrastive loss against unique digits",
         "fig. C.2",
         ("loss",),
-        lambda records: draw.against(records, (LOW, HIGH), DIGITS, "unique digits", ("loss",), log_x=True),
+        lambda records: figures.curves.against(records, (LOW, HIGH), DIGITS, "unique digits", ("loss",), log_x=True),
     ),
     Figure(
         "Other batches",
         "fig. C.3",
         ("linear",),
-        lambda records: draw.family(records, BATCH, DIGITS, "batch", "unique digits", "linear"),
+        lambda records: figures.curves.family(records, BATCH, DIGITS, "batch", "unique digits", "linear"),
     ),
     Figure(
         "Other projectors",
         "fig. C.4",
         ("linear",),
-        lambda records: draw.family(records, DEPTH, DIGITS, "head.layers", "unique digits", "linear"),
+        lambda records: figures.curves.family(records, DEPTH, DIGITS, "head.layers", "unique digits", "linear"),
     ),
 )
-paper = {
-    "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper pastes MNIST digits on ImageNet and trains ResNet-50 with batch 1024; it shows images, no "
+PAPER = replace(
+    CHEN_LI,
+    differs="The paper pastes MNIST digits on ImageNet and trains ResNet-50 with batch 1024; it shows images, no "
     "numbers. Ours at cpu scale are the embedded 8 × 8 digits on 32 × 32 images, a small convnet and Adam.",
-    "tables": {},
-}
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

@@ -9,13 +9,13 @@ help on small images.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.figures import portraits
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
-from isotherm.studies.sizes import QUICK, SMOKE
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import Ahead, Alike, NoWorse, Ordered, TrendEverywhere
+from isotherm.experiments.papers import DYSTRESS
+from isotherm.experiments.sizes import QUICK, SMOKE
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
 
 BALANCED, LONG = {"imbalance": "none"}, {"imbalance": "long-tail"}
 BOTH = {"imbalance": ("none", "long-tail")}
@@ -40,7 +40,7 @@ _MOCO = {
 }
 
 
-def published(settings: Mapping[str, Any]) -> dict[str, Any]:
+def published(settings: Settings) -> Settings:
     """A long tail has 500 epochs (A.1); the schedule has five periods in them, as in its own paper.
 
     Table 4 has 2000 for both of its rows: `train --preset kukleva-cifar-lt`, `dystress-cifar-lt --epochs 2000`.
@@ -51,9 +51,9 @@ def published(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"epochs": 500, **({"loss.temperature": {**_SCHEDULE, "period": 100}} if scheduled else {})}
 
 
-base = {"method": "simclr", "head": "dystress", "lr": 0.06, "monitor": 0}
-measure = ("probes", "nearest", "geometry", "classes", "pairs")
-arms = (
+BASE = {"method": "simclr", "head": "dystress", "lr": 0.06, "monitor": 0}
+MEASURE = ("probes", "nearest", "geometry", "classes", "pairs")
+ARMS = (
     Arm(SIMCLR, {"loss": "NTXentLoss", "loss.temperature": 0.2}, BOTH),
     Arm(MOCO, _MOCO, {"imbalance": ("none",)}),
     Arm(DCL, {"loss": "DCLLoss", "loss.temperature": 0.1}, BOTH),
@@ -81,7 +81,7 @@ arms = (
     Arm(RATE, _OURS, {"lr": RATES}),
 )
 MOVED = [f"shift {s:+g}, k {k:g}" for s, k in SHIFTS]
-scales = {
+SCALES = {
     "smoke": Scale(
         "seconds, to see that everything works",
         {**SMOKE, "images": 200, "epochs": 1},
@@ -113,137 +113,132 @@ scales = {
         adjust=published,
     ),
 }
-claims = (
+CLAIMS = (
     Claim(
         "DySTreSS is ahead of SimCLR, MoCo v2, DCL, DCLW and MACL (kNN).",
         "§5.3, Table 3",
-        ("knn",),
-        judge.ahead("knn", (OURS, BALANCED), [(name, BALANCED) for name in RIVALS]),
+        Ahead("knn", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS]),
     ),
     Claim(
         "And by a linear probe.",
         "Tables 1 and 2",
-        ("linear",),
-        judge.ahead("linear", (OURS, BALANCED), [(name, BALANCED) for name in RIVALS]),
+        Ahead("linear", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS]),
     ),
     Claim(
         "On a long tail it is ahead of SimCLR (nearest neighbour).",
         "§5.4, Tables 6 and 7",
-        ("knn1",),
-        judge.ahead("knn1", (OURS, LONG), [(SIMCLR, LONG)]),
+        Ahead("knn1", Where(OURS, LONG), [Where(SIMCLR, LONG)]),
     ),
     Claim(
         "On a long tail it is ahead of SimCLR (ten neighbours).",
         "§5.4, Tables 6 and 7",
-        ("knn10",),
-        judge.ahead("knn10", (OURS, LONG), [(SIMCLR, LONG)]),
+        Ahead("knn10", Where(OURS, LONG), [Where(SIMCLR, LONG)]),
     ),
     Claim(
         "On a long tail it is ahead of a temperature that changes with the epoch.",
         "§5.4, Tables 4 and 5",
-        ("knn10",),
-        judge.ahead("knn10", (OURS, LONG), [(SCHEDULE, LONG)]),
+        Ahead("knn10", Where(OURS, LONG), [Where(SCHEDULE, LONG)]),
     ),
     Claim(
         "The profiles are alike: cosine, linear and exponential within a point.",
         "§5.8, Table 10",
-        ("knn",),
-        judge.alike("knn", [(PROFILE, {"loss.profile": p}) for p in PROFILES[:3]], within=0.01),
+        Alike("knn", [Where(PROFILE, {"loss.profile": p}) for p in PROFILES[:3]], within=0.01),
     ),
     Claim(
         "A temperature that only rises with the similarity does as well, to a point.",
         "app. C, Table 16",
-        ("knn",),
-        judge.no_worse(
-            "knn", (PROFILE, {"loss.profile": "monotone"}), [(PROFILE, {"loss.profile": "cosine"})], within=0.01
+        NoWorse(
+            "knn",
+            Where(PROFILE, {"loss.profile": "monotone"}),
+            [Where(PROFILE, {"loss.profile": "cosine"})],
+            within=0.01,
         ),
     ),
     Claim(
         "0.07 to 0.2 is the best range, to half a point.",
         "A.3, fig. 6",
-        ("knn",),
-        judge.no_worse(
+        NoWorse(
             "knn",
-            (RANGE, {"loss.tau_min": 0.07, "loss.tau_max": 0.2}),
-            [(RANGE, {"loss.tau_min": low, "loss.tau_max": high}) for low in LOWS for high in HIGHS],
+            Where(RANGE, {"loss.tau_min": 0.07, "loss.tau_max": 0.2}),
+            [Where(RANGE, {"loss.tau_min": low, "loss.tau_max": high}) for low in LOWS for high in HIGHS],
             within=0.005,
         ),
     ),
     Claim(
         "With the same largest temperature a lower smallest one gives more uniformity.",
         "A.3, fig. 6",
-        ("uniformity",),
-        judge.trend_everywhere("uniformity", RANGE, "loss.tau_min", "loss.tau_max", 1),
+        TrendEverywhere("uniformity", RANGE, "loss.tau_min", "loss.tau_max", 1),
     ),
     Claim(
         "No shifted profile is better than the one without a shift, to half a point.",
         "A.3, fig. 7",
-        ("knn",),
-        judge.no_worse("knn", (PROFILE, {"loss.profile": "cosine"}), [(name, {}) for name in MOVED], within=0.005),
+        NoWorse("knn", Where(PROFILE, {"loss.profile": "cosine"}), [Where(name) for name in MOVED], within=0.005),
     ),
     Claim(
         "Its classes lie further apart than SimCLR's.",
         "§5.7, Table 13",
-        ("interclass_uniformity",),
-        judge.ordered("interclass_uniformity", [(SIMCLR, BALANCED), (OURS, BALANCED)]),
+        Ordered("interclass_uniformity", [Where(SIMCLR, BALANCED), Where(OURS, BALANCED)]),
     ),
 )
-figures = (
+FIGURES = (
     Figure(
         "Similarities of pairs before and after training",
         "fig. 1",
         (),
-        lambda records: portraits.pairs(records, OURS, BALANCED),
+        lambda records: figures.portraits.pairs(records, Where(OURS, BALANCED)),
     ),
-    Figure("Solutions of the differential equation", "fig. 2", (), lambda records: draw.ode(0.2)),
+    Figure("Solutions of the differential equation", "fig. 2", (), lambda records: figures.curves.ode(0.2)),
     Figure(
         "Temperature against similarity",
         "fig. 3 and 4",
         (),
-        lambda records: draw.profiles(((0.07, 0.2), (0.1, 0.2), (0.07, 0.5), (0.2, 0.5)), SHIFTS),
+        lambda records: figures.curves.profiles(((0.07, 0.2), (0.1, 0.2), (0.07, 0.5), (0.2, 0.5)), SHIFTS),
     ),
     Figure(
         "Accuracy of the rivals",
         "Tables 3, 6 and 7",
         ("knn", "knn1"),
         lambda records: [
-            *draw.bars(records.where(**BALANCED), (*RIVALS, OURS), "knn", "Balanced"),
-            *draw.bars(records.where(**LONG), (*RIVALS, OURS, HIGHER, SCHEDULE), "knn1", "Long tail"),
+            *figures.curves.bars(records.where(**BALANCED), (*RIVALS, OURS), "knn", "Balanced"),
+            *figures.curves.bars(records.where(**LONG), (*RIVALS, OURS, HIGHER, SCHEDULE), "knn1", "Long tail"),
         ],
     ),
     Figure(
         "Ranges of temperature",
         "fig. 5 and 6; Table 14",
         ("knn", "uniformity", "tolerance"),
-        lambda records: draw.grid(records, RANGE, "loss.tau_min", "loss.tau_max", ("knn", "uniformity", "tolerance")),
+        lambda records: figures.curves.grid(
+            records, RANGE, "loss.tau_min", "loss.tau_max", ("knn", "uniformity", "tolerance")
+        ),
     ),
     Figure(
         "Shifted profiles",
         "fig. 7; Table 15",
         ("knn", "uniformity"),
-        lambda records: [chart for m in ("knn", "uniformity") for chart in draw.bars(records, [*MOVED], m, "Shifted")],
+        lambda records: [
+            chart for m in ("knn", "uniformity") for chart in figures.curves.bars(records, [*MOVED], m, "Shifted")
+        ],
     ),
     Figure(
         "Learning rates",
         "fig. 8",
         ("knn",),
-        lambda records: draw.against(records, [RATE], "lr", "learning rate", ("knn",), log_x=True),
+        lambda records: figures.curves.against(records, [RATE], "lr", "learning rate", ("knn",), log_x=True),
     ),
 )
-compare = (
+COMPARE = (
     Comparison(OURS, "knn", RIVALS),
     Comparison(OURS, "knn1", (*RIVALS, HIGHER, SCHEDULE)),
 )
-_ROW = [(name, BALANCED) for name in (SIMCLR, MOCO, DCLW, DCL, MACL, OURS)]
+_ROW = [Where(name, BALANCED) for name in (SIMCLR, MOCO, DCLW, DCL, MACL, OURS)]
 _HEADS = [SIMCLR, MOCO, DCLW, DCL, MACL, OURS]
-paper = {
-    "title": "Manna et al. 2024, Dynamically Scaled Temperature in Self-Supervised Contrastive Learning (DySTreSS)",
-    "address": "https://arxiv.org/abs/2308.01140",
-    "differs": "The paper trains ResNet-18 for 200 epochs (long tail: 500 or 2000) and reports 200-NN; it does "
+PAPER = replace(
+    DYSTRESS,
+    differs="The paper trains ResNet-18 for 200 epochs (long tail: 500 or 2000) and reports 200-NN; it does "
     "not state the temperatures of its rivals. At cpu scale ours is a small convnet, few epochs and images, k = 20. "
     "Rivals have their own papers' temperatures (DCL and MACL 0.1, MoCo v2 0.2 with a queue of 1,024); SimCLR has 0.2, "
     "with 0.1 and 0.5 beside it in the table of results.",
-    "tables": {
+    tables={
         "Table 3 (200-NN)": PaperTable(
             ["data", *_HEADS],
             [
@@ -279,20 +274,20 @@ paper = {
                 ["CIFAR100-LT", "1", 28.27, 29.43, 28.82],
                 ["", "10", 26.18, 27.10, 27.32],
             ],
-            [(name, LONG) for name in (SIMCLR, OURS, HIGHER)],
+            [Where(name, LONG) for name in (SIMCLR, OURS, HIGHER)],
             [("1", "knn1"), ("10", "knn10")],
         ),
         "Table 4 (long tail, 2000 epochs)": PaperTable(
             ["data", SCHEDULE, OURS],
             [["CIFAR10-LT", 62.91, 64.98], ["CIFAR100-LT", 30.20, 31.71], ["ImageNet100-LT (Table 5)", 45.3, 46.1]],
-            [(SCHEDULE, LONG), (OURS, LONG)],
+            [Where(SCHEDULE, LONG), Where(OURS, LONG)],
             [("10 neighbours", "knn10")],
             titled=False,
         ),
         "Tables 10 and 16 (profiles)": PaperTable(
             ["data", *PROFILES],
             [["CIFAR10", 85.85, 85.74, 85.81, 85.84], ["CIFAR100", 56.57, 56.78, 56.47, 56.21]],
-            [(PROFILE, {"loss.profile": p}) for p in PROFILES],
+            [Where(PROFILE, {"loss.profile": p}) for p in PROFILES],
             [("kNN", "knn")],
             titled=False,
         ),
@@ -302,8 +297,10 @@ paper = {
                 ["ImageNet100", "20-NN", 71.66, 71.58, 71.58, 72.38, 71.58],
                 ["", "linear", 78.46, 78.56, 78.46, 78.78, 78.82],
             ],
-            [(name, {}) for name in MOVED],
+            [Where(name) for name in MOVED],
             [("kNN", "knn"), ("linear", "linear")],
         ),
     },
-}
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE, compare=COMPARE)

@@ -9,11 +9,13 @@ projector they are alike, the more so the longer they train.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale
-from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import Alike, Narrower
+from isotherm.experiments.papers import CHEN_LI
+from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Study, Where
 
 NTXENT, DECOUPLED = "NT-Xent", "decoupled NT-Xent"
 NORMAL, CUBE, SPHERE = "SWD (normal)", "SWD (hypercube)", "SWD (hypersphere)"
@@ -28,19 +30,19 @@ BY_DEPTH = {name: f"{name}, by depth" for name in LOSSES}
 EPOCHS, BATCHES, DEPTHS = (2, 5, 8, 15, 24, 100, 200, 400, 800), (100, 128, 256, 512, 1024), (1, 2, 3)
 
 # Adam's steps do not depend on the scale of a loss, and these differ by a hundred; so do the steps of the paper's LARS.
-base = {
+BASE = {
     "method": "simclr",
     "head": "dystress",
     "head.width": 64,
     **ADAM,
     "monitor": 0,
 }
-measure = ("probes", "geometry")
-arms = (
+MEASURE = ("probes", "geometry")
+ARMS = (
     *(Arm(name, loss, {"epochs": EPOCHS, "batch": BATCHES}) for name, loss in LOSSES.items()),
     *(Arm(BY_DEPTH[name], loss, {"head.layers": DEPTHS}) for name, loss in LOSSES.items()),
 )
-scales = {
+SCALES = {
     "smoke": Scale(
         "seconds, to see that everything works",
         SMOKE,
@@ -68,49 +70,45 @@ scales = {
         only={"epochs": (100, 200, 400, 800), "batch": (128, 256, 512, 1024)},
     ),
 }
-claims = (
+CLAIMS = (
     Claim(
         "With a projector of two layers all five losses are within three points of each other.",
         "§2.2, fig. 2a, Table D.1",
-        ("linear",),
-        judge.alike("linear", [(name, {"head.layers": 2}) for name in BY_DEPTH.values()], within=0.03),
+        Alike("linear", [Where(name, {"head.layers": 2}) for name in BY_DEPTH.values()], within=0.03),
     ),
     Claim(
         "With three layers they are, too.",
         "§2.2, fig. 2c, Table D.3",
-        ("linear",),
-        judge.alike("linear", [(name, {"head.layers": 3}) for name in BY_DEPTH.values()], within=0.03),
+        Alike("linear", [Where(name, {"head.layers": 3}) for name in BY_DEPTH.values()], within=0.03),
     ),
     Claim(
         "A deeper projector makes the losses more alike than a linear one.",
         "§2.2, fig. 2b and c",
-        ("linear",),
-        judge.narrower("linear", list(BY_DEPTH.values()), "head.layers"),
+        Narrower("linear", list(BY_DEPTH.values()), "head.layers"),
     ),
     Claim(
         "Longer training makes the losses more alike.",
         "§2.2, Table D.1",
-        ("linear",),
-        judge.narrower("linear", list(LOSSES), "epochs", fixed={"batch": 128}),
+        Narrower("linear", list(LOSSES), "epochs", fixed={"batch": 128}),
     ),
 )
-figures = (
+FIGURES = (
     Figure(
         "Accuracy against epochs",
         "fig. 2",
         ("linear",),
-        lambda records: draw.against(records.where(batch=128), list(LOSSES), "epochs", "epochs", ("linear",)),
+        lambda records: figures.curves.against(records.where(batch=128), list(LOSSES), "epochs", "epochs", ("linear",)),
     ),
     Figure(
         "Accuracy against the depth of the projector",
         "fig. 2",
         ("linear",),
-        lambda records: draw.against(
+        lambda records: figures.curves.against(
             records, list(BY_DEPTH.values()), "head.layers", "layers of the projector", ("linear",)
         ),
     ),
 )
-compare = (Comparison(f"{NTXENT}, by depth", "linear", list(BY_DEPTH.values())[1:]),)
+COMPARE = (Comparison(f"{NTXENT}, by depth", "linear", list(BY_DEPTH.values())[1:]),)
 _PRINTED = {
     NTXENT: ((87.4, 91.0, 93.0, 93.9), (88.0, 91.3, 93.0, 93.6), (87.9, 91.3, 92.9, 93.7), (88.2, 91.2, 92.7, 93.3)),
     DECOUPLED: ((87.8, 91.0, 93.0, 94.0), (87.7, 91.1, 92.8, 93.6), (87.5, 91.3, 92.7, 93.6), (87.5, 91.0, 92.6, 93.7)),
@@ -139,7 +137,7 @@ _DEEP = {
 
 def _table(printed: Mapping[str, Sequence[Sequence[float]]], batches: tuple[int, ...], layers: int) -> PaperTable:
     """Our columns are the losses; the paper's rows its batch sizes at 100 to 800 epochs."""
-    points = [(BY_DEPTH[name], {"head.layers": layers}) for name in LOSSES]
+    points = [Where(BY_DEPTH[name], {"head.layers": layers}) for name in LOSSES]
     rows = [
         [f"batch {batch}, {epochs} epochs", *(printed[name][i][j] for name in LOSSES)]
         for i, batch in enumerate(batches)
@@ -148,14 +146,15 @@ def _table(printed: Mapping[str, Sequence[Sequence[float]]], batches: tuple[int,
     return PaperTable(["", *LOSSES], rows, points, [("linear", "linear")], titled=False)
 
 
-paper = {
-    "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper trains ResNet-50 for 100 to 800 epochs with LARS and an unstated learning rate. At cpu scale "
+PAPER = replace(
+    CHEN_LI,
+    differs="The paper trains ResNet-50 for 100 to 800 epochs with LARS and an unstated learning rate. At cpu scale "
     "ours is a small convnet, few epochs, fewer images, Adam with one rate for all losses, the exact linear probe.",
-    "tables": {
+    tables={
         "Table D.1 (CIFAR-10, two layers)": _table(_PRINTED, (128, 256, 512, 1024), 2),
         "Table D.2 (ImageNet, two layers)": _table(_LARGE, (512, 1024, 2048), 2),
         "Table D.3 (ImageNet, three layers)": _table(_DEEP, (512, 1024, 2048), 3),
     },
-}
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE, compare=COMPARE)

@@ -8,13 +8,13 @@ NT-Xent and the sliced Wasserstein distance learn from that, beside a VAE and la
 image's class out of the features of every contrastive loss, not of the VAE.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.study import Arm, Claim, Figure, Scale
-from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import Keeps, Loses, Ordered
+from isotherm.experiments.papers import CHEN_LI
+from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Settings, Study, Where
 
 BITS = "randbit"
 KS = (0, 2, 4, 8, 12, 16)
@@ -26,14 +26,14 @@ OVER = {BITS: KS}
 _VAE = {"method": "vae", "encoder": "vae", "head": "none", "recipe": "none", "views": 1}
 
 
-def patient(settings: Mapping[str, Any]) -> dict[str, int]:
+def patient(settings: Settings) -> dict[str, int]:
     """Reconstruction learns more slowly: the VAE has six times the epochs."""
     return {"epochs": 6 * settings["epochs"]} if settings["method"]["name"] == "vae" else {}
 
 
-base = {**ADAM, "monitor": 0}
-measure = ("probes", "competing", "geometry")
-arms = (
+BASE = {**ADAM, "monitor": 0}
+MEASURE = ("probes", "competing", "geometry")
+ARMS = (
     *(Arm(NTXENT[t], {"method": "simclr", "loss": "NTXentLoss", "loss.temperature": t}, OVER) for t in TAUS),
     Arm(
         MOCO,
@@ -55,7 +55,7 @@ arms = (
     Arm(VAE, _VAE, OVER),
     Arm(LABELS, {"method": "supervised", "head": "none", "views": 1}, OVER),
 )
-scales = {
+SCALES = {
     "smoke": Scale("seconds, to see that everything works", {**SMOKE, "epochs": 1}, only={BITS: (0, 8)}),
     "cpu": Scale(
         "a small network; three seeds",
@@ -80,57 +80,56 @@ scales = {
         seeds=3,
     ),
 }
-claims = (
+CLAIMS = (
     Claim(
         "Added bits take at least twenty points of kNN accuracy from every contrastive loss.",
         "§3.2, fig. 6 and C.1a",
-        ("knn",),
-        judge.loses("knn", [(name, {}) for name in CONTRASTIVE], BITS, least=0.2),
+        Loses("knn", [Where(name) for name in CONTRASTIVE], BITS, least=0.2),
     ),
     Claim(
         "And of linear accuracy.",
         "§3.2, fig. 6 and C.1a",
-        ("linear",),
-        judge.loses("linear", [(name, {}) for name in CONTRASTIVE], BITS, least=0.2),
+        Loses("linear", [Where(name) for name in CONTRASTIVE], BITS, least=0.2),
     ),
     Claim(
         "The VAE loses at most five points of linear accuracy.",
         "app. C.1, fig. C.1b",
-        ("linear",),
-        judge.keeps("linear", [(VAE, {})], BITS, most=0.05),
+        Keeps("linear", [Where(VAE)], BITS, most=0.05),
     ),
     Claim(
         "So does a network that has the labels.",
         "§4 (it may exist in supervised learning, too: ours to test)",
-        ("linear",),
-        judge.keeps("linear", [(LABELS, {})], BITS, most=0.05),
+        Keeps("linear", [Where(LABELS)], BITS, most=0.05),
     ),
     Claim(
         "With four bits a smaller temperature keeps more of the image.",
         "§3.2, fig. 6a",
-        ("linear",),
-        judge.ordered("linear", [(NTXENT[t], {BITS: 4}) for t in TAUS]),
+        Ordered("linear", [Where(NTXENT[t], {BITS: 4}) for t in TAUS]),
     ),
 )
-figures = (
+FIGURES = (
     Figure(
         "Accuracy against added bits",
         "fig. 6 and C.1",
         ("linear", "knn"),
-        lambda records: draw.against(records, (*CONTRASTIVE, VAE, LABELS), BITS, "added bits", ("linear", "knn")),
+        lambda records: figures.curves.against(
+            records, (*CONTRASTIVE, VAE, LABELS), BITS, "added bits", ("linear", "knn")
+        ),
     ),
     Figure(
         "How well the bits can be read",
         "§3.2",
         ("linear_bits",),
-        lambda records: draw.against(records, (*CONTRASTIVE, VAE, LABELS), BITS, "added bits", ("linear_bits",)),
+        lambda records: figures.curves.against(
+            records, (*CONTRASTIVE, VAE, LABELS), BITS, "added bits", ("linear_bits",)
+        ),
     ),
 )
-paper = {
-    "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper trains ResNet-18 for 400 epochs on CIFAR-10 (and on MNIST and ImageNet) and shows images "
+PAPER = replace(
+    CHEN_LI,
+    differs="The paper trains ResNet-18 for 400 epochs on CIFAR-10 (and on MNIST and ImageNet) and shows images "
     "without numbers; of its VAE it says no more. At cpu scale ours is a small convnet and Adam; the VAE has six "
     "times the epochs.",
-    "tables": {},
-}
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

@@ -7,9 +7,12 @@ are trained on them without augmentation, so that nothing is left to align. Expe
 bits and hardly after; later for larger batches.
 """
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.study import Arm, Claim, Figure, Scale
+from dataclasses import replace
+
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import Later, Saturates
+from isotherm.experiments.papers import CHEN_LI
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study, Where
 
 BITS, TAU = "data_options.bits", "loss.temperature"
 KS, TAUS, BATCHES = (1, 2, 3, 4, 6, 8, 12), (0.1, 0.3, 1.0), (64, 256, 1024)
@@ -17,7 +20,7 @@ LSE, SWD = "LogSumExp", "SWD (hypersphere)"
 SHARE = 0.9
 """Of the whole fall of the loss."""
 
-base = {
+BASE = {
     "data": "k-bit",
     "data_options.size": 4,
     "recipe": "none",
@@ -29,8 +32,8 @@ base = {
     "weight_decay": 0.0,
     "monitor": 0,
 }
-measure = ("objective", "geometry")
-arms = (
+MEASURE = ("objective", "geometry")
+ARMS = (
     Arm(
         LSE,
         {"loss": "GeneralizedContrastiveLoss", "loss.distribution": "lse", "loss.weight": 1.0, "loss.scale": 1.0},
@@ -42,7 +45,7 @@ arms = (
         {"batch": BATCHES, BITS: KS},
     ),
 )
-scales = {
+SCALES = {
     "smoke": Scale(
         "seconds, to see that everything works",
         {"epochs": 1, "encoder": "convnet", "encoder.widths": [16]},
@@ -59,34 +62,30 @@ scales = {
         {"data_options.size": 32, "encoder": "resnet18", "epochs": 400},
     ),
 }
-claims = (
+CLAIMS = (
     Claim(
         "LogSumExp saturates within a few bits: nine tenths of its fall in the first half of the range, at every "
         "temperature and batch size.",
         "app. B, fig. B.1",
-        ("loss",),
-        judge.saturates("loss", [(LSE, {TAU: t, "batch": b}) for t in TAUS for b in BATCHES], BITS, SHARE, 0.5),
+        Saturates("loss", [Where(LSE, {TAU: t, "batch": b}) for t in TAUS for b in BATCHES], BITS, SHARE, 0.5),
     ),
     Claim(
         "So does the sliced Wasserstein distance.",
         "app. B, fig. B.1",
-        ("loss",),
-        judge.saturates("loss", [(SWD, {"batch": b}) for b in BATCHES], BITS, SHARE, 0.5),
+        Saturates("loss", [Where(SWD, {"batch": b}) for b in BATCHES], BITS, SHARE, 0.5),
     ),
     Claim(
         "LogSumExp saturates later in larger batches (τ = 0.3).",
         "app. B, fig. B.1; §5",
-        ("loss",),
-        judge.later("loss", LSE, BITS, "batch", SHARE, {TAU: 0.3}),
+        Later("loss", Where(LSE, {TAU: 0.3}), BITS, "batch", SHARE),
     ),
     Claim(
         "So does the sliced Wasserstein distance in larger batches.",
         "app. B, fig. B.1; §5",
-        ("loss",),
-        judge.later("loss", SWD, BITS, "batch", SHARE),
+        Later("loss", Where(SWD), BITS, "batch", SHARE),
     ),
 )
-figures = (
+FIGURES = (
     Figure(
         "The loss against bits, LogSumExp",
         "fig. B.1",
@@ -94,21 +93,23 @@ figures = (
         lambda records: [
             chart
             for tau in TAUS
-            for chart in draw.family(records.where(**{TAU: tau}), LSE, BITS, "batch", "bits", "loss", f", τ = {tau:g}")
+            for chart in figures.curves.family(
+                records.where(**{TAU: tau}), LSE, BITS, "batch", "bits", "loss", f", τ = {tau:g}"
+            )
         ],
     ),
     Figure(
         "The loss against bits, SWD",
         "fig. B.1",
         ("loss",),
-        lambda records: draw.family(records, SWD, BITS, "batch", "bits", "loss"),
+        lambda records: figures.curves.family(records, SWD, BITS, "batch", "bits", "loss"),
     ),
 )
-paper = {
-    "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper trains ResNet-18 on 32 × 32 images for 400 epochs, without numbers. Ours are 4 × 4 (they "
+PAPER = replace(
+    CHEN_LI,
+    differs="The paper trains ResNet-18 on 32 × 32 images for 400 epochs, without numbers. Ours are 4 × 4 (they "
     "are constant: their size does not matter) through one convolution. Each image stands twice in a "
     "batch, unchanged: alignment is zero, and each query meets its own copy as the paper's sum over all j does.",
-    "tables": {},
-}
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

@@ -8,12 +8,12 @@ and from a small encoder that starts from scratch; judged on the seven STS tasks
 and MACL, most so with shifted minima.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Verdict
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import Ahead, Among, Every, Gains, InvertedU, Trend
+from isotherm.experiments.papers import DYSTRESS
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
 
 MINILM, SMALL, BERT = "minilm", "text_small", "hf:bert-base-uncased"
 TAU = "loss.temperature"
@@ -29,7 +29,7 @@ def _name(mark: str, low: float = 0.03, high: float = 0.05) -> str:
     return f"{OURS}{mark}, {low:g} to {high:g}"
 
 
-def _ours(mark: str, low: float = 0.03, high: float = 0.05) -> dict[str, Any]:
+def _ours(mark: str, low: float = 0.03, high: float = 0.05) -> Settings:
     shifted = {"loss.profile": "shifted", "loss.shift": SHIFTS[mark][0], "loss.scale": SHIFTS[mark][1]} if mark else {}
     return {"loss": "DySTreSSLoss", "loss.tau_min": low, "loss.tau_max": high, **shifted}
 
@@ -39,14 +39,14 @@ STAR_RANGES = [_name("*", *ends) for ends in RANGES[1:]]
 PROFILES = (PLAIN, PLUS, STAR, STARS, *STAR_RANGES)
 
 
-def by_encoder(settings: Mapping[str, Any]) -> dict[str, Any]:
+def by_encoder(settings: Settings) -> Settings:
     """A pretrained encoder takes small steps on few sentences, one that starts from scratch large ones on many."""
     if settings["encoder"]["name"] == SMALL:
         return {"images": 40_000, "epochs": 1}
     return {"images": 3200, "encoder.length": 32}
 
 
-def tiny(settings: Mapping[str, Any]) -> dict[str, Any]:
+def tiny(settings: Settings) -> Settings:
     """Seconds."""
     if settings["encoder"]["name"] == SMALL:
         return {"encoder.width": 16, "encoder.layers": 1, "encoder.vocabulary": 600}
@@ -55,8 +55,8 @@ def tiny(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _arms(
     name: str,
-    settings: Mapping[str, Any],
-    over: Mapping[str, Any] | None = None,
+    settings: Settings,
+    over: Settings | None = None,
     once: bool = False,
     minilm: str = "no",
 ) -> list[Arm]:
@@ -70,9 +70,9 @@ def _arms(
 
 
 # The views are crops: MiniLM tells two passes with dropout apart from others almost without error.
-base = {"data": "sentences", "method": "simcse", "recipe": "crop", "monitor": 0}
-measure = ("similarity", "sphere", "before", "objective")
-arms = (
+BASE = {"data": "sentences", "method": "simcse", "recipe": "crop", "monitor": 0}
+MEASURE = ("similarity", "sphere", "before", "objective")
+ARMS = (
     *_arms(SIMCSE, {"loss": "InfoNCELoss", TAU: 0.05}, minilm="all"),
     *_arms(MACL, {"loss": "MACLLoss", TAU: 0.05}, minilm="all"),
     *_arms(STAR_RANGES[1], _ours("*", *RANGES[2]), minilm="all"),
@@ -85,7 +85,7 @@ arms = (
     *_arms(BY_TAU, {"loss": "InfoNCELoss"}, {TAU: TAUS}, minilm="once"),
     *_arms(DROPOUT, {"loss": "InfoNCELoss", TAU: 0.05, "recipe": "dropout"}, once=True, minilm="once"),
 )
-scales = {
+SCALES = {
     "smoke": Scale(
         "seconds, to see that everything works; the small encoder only",
         {"images": 200, "epochs": 1, "batch": 50},
@@ -109,18 +109,12 @@ scales = {
 }
 
 
-def _of(encoder: str, question: judge.Judge) -> judge.Judge:
-    """The same question about the runs from one encoder."""
-    return lambda records: question(records.where(encoder=encoder))
-
-
 def _ahead(encoder: str, start: str) -> Claim:
     here = {"encoder": encoder}
     return Claim(
         f"{start}: DySTreSS from 0.05 to 0.07 with a shift of −0.4, the table's best, is ahead of SimCSE and MACL.",
         "§5.6, Table 12",
-        ("sts",),
-        judge.ahead("sts", (STAR_RANGES[1], here), [(SIMCSE, here), (MACL, here)]),
+        Ahead("sts", Where(STAR_RANGES[1], here), [Where(SIMCSE, here), Where(MACL, here)]),
     )
 
 
@@ -128,58 +122,45 @@ def _spreads(encoder: str, start: str) -> Claim:
     return Claim(
         f"{start}: a lower temperature spreads the sentences more evenly.",
         "Wang & Liu (arXiv:2012.09740) §4.1, of images",
-        ("stsb_uniformity",),
-        _of(encoder, judge.trend("stsb_uniformity", BY_TAU, 1)),
+        Among({"encoder": encoder}, Trend("stsb_uniformity", BY_TAU, 1)),
     )
 
 
-def _both(*verdicts: Verdict) -> Verdict:
-    evidence = {k: v for verdict in verdicts for k, v in verdict.evidence.items()}
-    return Verdict(all(verdict.held for verdict in verdicts), evidence)
-
-
 _HERE = {"encoder": SMALL}
-claims = (
+CLAIMS = (
     _ahead(MINILM, "From MiniLM"),
     _ahead(SMALL, "From nothing"),
     Claim(
         "From nothing: so it is from 0.03 to 0.05.",
         "§5.6, Table 12",
-        ("sts",),
-        judge.ahead("sts", (STAR, _HERE), [(SIMCSE, _HERE), (MACL, _HERE)]),
+        Ahead("sts", Where(STAR, _HERE), [Where(SIMCSE, _HERE), Where(MACL, _HERE)]),
     ),
     Claim(
         "From nothing: shifts of −0.2 and −0.4 are better than none.",
         "§5.6, Table 12",
-        ("sts",),
-        lambda records: _both(
-            judge.ahead("sts", (PLUS, _HERE), [(PLAIN, _HERE)])(records),
-            judge.ahead("sts", (STAR, _HERE), [(PLAIN, _HERE)])(records),
-        ),
+        Every([Ahead("sts", Where(name, _HERE), [Where(PLAIN, _HERE)]) for name in (PLUS, STAR)]),
     ),
     _spreads(MINILM, "From MiniLM"),
     _spreads(SMALL, "From nothing"),
     Claim(
         "From nothing: STS is best at a temperature inside the range.",
         "SimCSE (arXiv:2104.08821) app. D: of 0.001 to 1, 0.05",
-        ("sts",),
-        _of(SMALL, judge.inverted_u("sts", BY_TAU)),
+        Among(_HERE, InvertedU("sts", BY_TAU)),
     ),
     Claim(
         "A small encoder that starts from scratch learns: STS-B rises by three points over its untrained self and over "
         "the mean of its word embeddings, before and after.",
         "ours",
-        ("stsb_dev", "stsb_untrained", "stsb_words", "stsb_words_untrained"),
-        judge.gains(
+        Gains(
             "stsb_dev",
-            (SIMCSE, _HERE),
+            Where(SIMCSE, _HERE),
             ("stsb_untrained", "stsb_words", "stsb_words_untrained"),
             least=0.03,
         ),
     ),
 )
 STARTS = ((MINILM, "From MiniLM"), (SMALL, "From nothing"))
-figures = (
+FIGURES = (
     Figure(
         "Similarity of sentences by method",
         "Table 12",
@@ -187,7 +168,9 @@ figures = (
         lambda records: [
             chart
             for encoder, start in STARTS
-            for chart in draw.bars(records.where(encoder=encoder), (SIMCSE, DROPOUT, MACL, *PROFILES), "sts", start)
+            for chart in figures.curves.bars(
+                records.where(encoder=encoder), (SIMCSE, DROPOUT, MACL, *PROFILES), "sts", start
+            )
         ],
     ),
     Figure(
@@ -197,17 +180,17 @@ figures = (
         lambda records: [
             chart
             for measure in ("sts", "stsb_uniformity", "stsb_alignment")
-            for chart in draw.split(records, BY_TAU, "encoder", STARTS, TAU, "temperature", measure)
+            for chart in figures.curves.split(records, BY_TAU, "encoder", STARTS, TAU, "temperature", measure)
         ],
     ),
     Figure(
         "Temperature against similarity",
         "Table 12",
         (),
-        lambda records: draw.profiles(RANGES, tuple(SHIFTS.values()), (0.03, 0.05)),
+        lambda records: figures.curves.profiles(RANGES, tuple(SHIFTS.values()), (0.03, 0.05)),
     ),
 )
-compare = (Comparison(SIMCSE, "sts", (MACL, *PROFILES)),)
+COMPARE = (Comparison(SIMCSE, "sts", (MACL, *PROFILES)),)
 _COLUMNS = (SIMCSE, MACL, *PROFILES)
 _STS = {
     "STS12": ("sts12", 65.10, 67.49, 68.00, 70.19, 69.34, 69.65, 69.17, 69.02, 69.68),
@@ -225,19 +208,20 @@ def _table(encoder: str) -> PaperTable:
     return PaperTable(
         ["encoder", "task", *_COLUMNS],
         [["BERT" if i == 0 else "", task, *row[1:]] for i, (task, row) in enumerate(_STS.items())],
-        [(arm, {"encoder": encoder}) for arm in _COLUMNS],
+        [Where(arm, {"encoder": encoder}) for arm in _COLUMNS],
         [(task, str(row[0])) for task, row in _STS.items()],
     )
 
 
-paper = {
-    "title": "Manna et al. 2024, Dynamically Scaled Temperature in Self-Supervised Contrastive Learning (DySTreSS)",
-    "address": "https://arxiv.org/abs/2308.01140",
-    "differs": "The paper trains BERT on a million sentences of Wikipedia (SimCSE's). At cpu scale we start from "
+PAPER = replace(
+    DYSTRESS,
+    differs="The paper trains BERT on a million sentences of Wikipedia (SimCSE's). At cpu scale we start from "
     "MiniLM, which a thousand million pairs have taught before, on 3,200 sentences, and from a small encoder of one "
     "layer with random weights on 40,000; other sentences than the paper's. The views are crops, not passes with other "
     "dropout, which is SimCSE's way and an arm of its own here. MACL has τ₀ 0.05 and the settings of its own paper for "
     "images. In the printed Table 12 the averages of MACL and of DySTreSS without a shift do not follow from their "
     "columns, whose means are 75.45 and 75.46; the other rows' do.",
-    "tables": {"Table 12 (STS; ours from MiniLM)": _table(MINILM), "Table 12 (STS; ours from scratch)": _table(SMALL)},
-}
+    tables={"Table 12 (STS; ours from MiniLM)": _table(MINILM), "Table 12 (STS; ours from scratch)": _table(SMALL)},
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE, compare=COMPARE)

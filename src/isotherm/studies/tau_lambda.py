@@ -6,10 +6,13 @@ Decoupled NT-Xent over a grid of temperatures τ and weights λ; NT-Xent over τ
 Expected: projections of the embedding become more Gaussian as τ falls or λ grows; accuracy is best along a ridge.
 """
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.study import Arm, Claim, Figure, Scale
-from isotherm.studies.sizes import ADAM, LARS, QUICK, SMOKE
+from dataclasses import replace
+
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import BestMoves, Trend, TrendEverywhere
+from isotherm.experiments.papers import CHEN_LI
+from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
 
 TAU, LAMBDA = "loss.temperature", "loss.weight"
 DECOUPLED, NTXENT, SWD = "decoupled NT-Xent", "NT-Xent", "SWD (hypersphere)"
@@ -17,20 +20,20 @@ TAUS, LAMBDAS = (0.05, 0.1, 0.2, 0.5, 1.0), (0.01, 0.03, 0.1, 0.3, 1.0)
 WEIGHTS = (0.2, 1.0, 5.0, 25.0)
 
 # Adam: the size of these losses' gradients changes with τ and λ, and the size of its steps must not.
-base = {
+BASE = {
     "method": "simclr",
     "head": "dystress",
     "head.width": 64,
     **ADAM,
     "monitor": 0,
 }
-measure = ("probes", "geometry", "gaussian")
-arms = (
+MEASURE = ("probes", "geometry", "gaussian")
+ARMS = (
     Arm(DECOUPLED, {"loss": "DecoupledNTXentLoss"}, {TAU: TAUS, LAMBDA: LAMBDAS}),
     Arm(NTXENT, {"loss": "NTXentLoss"}, {TAU: TAUS}),
     Arm(SWD, {"loss": "GeneralizedContrastiveLoss", "loss.prior": "hypersphere"}, {LAMBDA: WEIGHTS}),
 )
-scales = {
+SCALES = {
     "smoke": Scale(
         "seconds, to see that everything works",
         {**SMOKE, "epochs": 1},
@@ -49,62 +52,57 @@ scales = {
         },
     ),
 }
-claims = (
+CLAIMS = (
     Claim(
         "Projections become more Gaussian as the temperature of NT-Xent falls.",
         "§2.3, fig. 3",
-        ("prior_distance",),
-        judge.trend("prior_distance", NTXENT, 1),
+        Trend("prior_distance", NTXENT, 1),
     ),
     Claim(
         "Projections become more Gaussian as the weight of the sliced Wasserstein distance grows.",
         "§2.3, fig. 3",
-        ("prior_distance",),
-        judge.trend("prior_distance", SWD, -1, over=LAMBDA),
+        Trend("prior_distance", SWD, -1, over=LAMBDA),
     ),
     Claim(
         "Decoupled, raising λ does what lowering τ does: at most temperatures more Gaussian with λ.",
         "§2.3, app. A",
-        ("prior_distance",),
-        judge.trend_everywhere("prior_distance", DECOUPLED, LAMBDA, TAU, -1),
+        TrendEverywhere("prior_distance", DECOUPLED, LAMBDA, TAU, -1),
     ),
     Claim(
         "And at most weights less Gaussian with τ.",
         "§2.3, app. A",
-        ("prior_distance",),
-        judge.trend_everywhere("prior_distance", DECOUPLED, TAU, LAMBDA, 1),
+        TrendEverywhere("prior_distance", DECOUPLED, TAU, LAMBDA, 1),
     ),
     Claim(
         "The best λ falls as τ rises.",
         "app. A, fig. A.1",
-        ("linear",),
-        judge.best_moves("linear", DECOUPLED, LAMBDA, TAU, -1),
+        BestMoves("linear", DECOUPLED, LAMBDA, TAU, -1),
     ),
 )
-figures = (
+FIGURES = (
     Figure(
         "Accuracy over temperature and weight",
         "fig. A.1",
         ("linear",),
-        lambda records: draw.grid(records, DECOUPLED, TAU, LAMBDA, ("linear", "prior_distance")),
+        lambda records: figures.curves.grid(records, DECOUPLED, TAU, LAMBDA, ("linear", "prior_distance")),
     ),
     Figure(
         "One projection of the embedding, NT-Xent",
         "fig. 3",
         ("prior_distance",),
-        lambda records: draw.projected(records, NTXENT, TAU, "τ"),
+        lambda records: figures.curves.projected(records, NTXENT, TAU, "τ"),
     ),
     Figure(
         "One projection of the embedding, SWD",
         "fig. 3",
         ("prior_distance",),
-        lambda records: draw.projected(records, SWD, LAMBDA, "λ"),
+        lambda records: figures.curves.projected(records, SWD, LAMBDA, "λ"),
     ),
 )
-paper = {
-    "title": "Chen & Li 2021, Intriguing Properties of Contrastive Losses",
-    "address": "https://arxiv.org/abs/2011.02803",
-    "differs": "The paper trains ResNet-18 for 200 epochs on CIFAR-10 and shows its grid as an image without numbers; "
+PAPER = replace(
+    CHEN_LI,
+    differs="The paper trains ResNet-18 for 200 epochs on CIFAR-10 and shows its grid as an image without numbers; "
     "the values of its grid are not stated, ours are our own. At cpu scale ours is a small convnet and Adam.",
-    "tables": {},
-}
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

@@ -10,11 +10,13 @@ between; the simple loss is far behind, and taking only the nearest negatives re
 nearly irrelevant for uniformity.
 """
 
-from isotherm.experiments.claims import rules as judge
-from isotherm.experiments.figures import curves as draw
-from isotherm.experiments.figures import portraits
-from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale
-from isotherm.studies.sizes import BY_DATA, SMOKE
+from dataclasses import replace
+
+from isotherm.experiments import figures
+from isotherm.experiments.claims.rules import Behind, Flatter, InvertedU, PrefersLarger, Recovers, Trend
+from isotherm.experiments.papers import WANG_LIU
+from isotherm.experiments.sizes import BY_DATA, SMOKE
+from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale, Study, Where
 
 TEMPERATURES = (0.05, 0.07, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 REPRESENTATIVE = (0.07, 0.3, 0.7, 1.0)
@@ -23,15 +25,15 @@ OTHERS = tuple(t for t in TEMPERATURES if t not in REPRESENTATIVE)
 TAU = "loss.temperature"
 ORDINARY, HARD, SIMPLE, HARD_SIMPLE, LIMIT = "contrastive", "hard contrastive", "simple", "hard simple", "τ → 0"
 
-base = {"method": "simclr", "monitor": 0}
-arms = (
+BASE = {"method": "simclr", "monitor": 0}
+ARMS = (
     Arm(ORDINARY, {"loss": "NTXentLoss"}, {TAU: TEMPERATURES}),
     Arm(HARD, {"loss": "HardContrastiveLoss", "loss.alpha": 0.0819}, {TAU: TEMPERATURES}),
     Arm(SIMPLE, {"loss": "SimpleContrastiveLoss"}),
     Arm(HARD_SIMPLE, {"loss": "HardSimpleLoss", "loss.alpha": 0.0819}),
     Arm(LIMIT, {"loss": "TripletLimitLoss"}),
 )
-scales = {
+SCALES = {
     "smoke": Scale(
         "seconds, to see that everything works",
         SMOKE,
@@ -60,115 +62,106 @@ scales = {
         data={"cifar10": {"normalize": "cifar10"}, "cifar100": {"normalize": "cifar100"}},
     ),
 }
-claims = (
+CLAIMS = (
     Claim(
         "Uniformity is lost as the temperature rises (ordinary loss).",
         "§4.1, fig. 4",
-        ("uniformity",),
-        judge.trend("uniformity", ORDINARY, 1),
+        Trend("uniformity", ORDINARY, 1),
     ),
     Claim(
         "Tolerance of items of the same class grows with the temperature.",
         "§4.1, fig. 5",
-        ("tolerance",),
-        judge.trend("tolerance", ORDINARY, 1),
+        Trend("tolerance", ORDINARY, 1),
     ),
     Claim(
         "Accuracy against temperature is an inverted U.",
         "§5.3, fig. 9",
-        ("linear",),
-        judge.inverted_u("linear", ORDINARY),
+        InvertedU("linear", ORDINARY),
     ),
     Claim(
         "Positives and nearest negatives are further apart at small temperature.",
         "§5.2, fig. 8 (1)",
-        ("separation",),
-        judge.trend("separation", ORDINARY, -1),
+        Trend("separation", ORDINARY, -1),
     ),
     Claim(
         "Positives align closer to 1 as the temperature grows.",
         "§5.2, fig. 8 (2)",
-        ("positive_similarity",),
-        judge.trend("positive_similarity", ORDINARY, 1),
+        Trend("positive_similarity", ORDINARY, 1),
     ),
     Claim(
         "The simple loss is far behind the contrastive loss.",
         "§5.5, Table 1",
-        ("linear",),
-        judge.behind("linear", SIMPLE, ORDINARY, by=0.02),
+        Behind("linear", SIMPLE, ORDINARY, by=0.02),
     ),
     Claim(
         "Taking only the nearest negatives repairs the simple loss.",
         "§5.5, Table 1",
-        ("linear",),
-        judge.recovers("linear", HARD_SIMPLE, SIMPLE, ORDINARY, within=0.02),
+        Recovers("linear", HARD_SIMPLE, SIMPLE, ORDINARY, within=0.02),
     ),
     Claim(
         "The simple loss leaves the embedding far from uniform; the hard simple loss does not.",
         "Table 1",
-        ("uniformity",),
-        judge.recovers("uniformity", HARD_SIMPLE, SIMPLE, ORDINARY, within=0.5, lower=True),
+        Recovers("uniformity", HARD_SIMPLE, SIMPLE, ORDINARY, within=0.5, lower=True),
     ),
     Claim(
         "Under the hard loss uniformity hardly depends on the temperature.",
         "§4.2, fig. 6",
-        ("uniformity",),
-        judge.flatter("uniformity", HARD, ORDINARY),
+        Flatter("uniformity", HARD, ORDINARY),
     ),
     Claim(
         "The hard loss prefers larger temperatures.",
         "§5.3, fig. 9",
-        ("linear",),
-        judge.prefers_larger("linear", HARD, ORDINARY),
+        PrefersLarger("linear", HARD, ORDINARY),
     ),
 )
-figures = (
+FIGURES = (
     Figure(
         "t-SNE of the embedding at two temperatures",
         "fig. 2",
         (),
-        lambda records: portraits.maps(records, ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2),
+        lambda records: figures.portraits.maps(records, ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2),
     ),
     Figure(
         "Relative penalties",
         "fig. 3",
         (),
-        lambda records: draw.penalties((0.07, 0.1, 0.2, 0.3, 0.5, 1.0)),
+        lambda records: figures.curves.penalties((0.07, 0.1, 0.2, 0.3, 0.5, 1.0)),
     ),
     Figure(
         "Uniformity and tolerance, ordinary loss",
         "fig. 4 and 5",
         ("uniformity", "tolerance"),
-        lambda records: draw.against(records, [ORDINARY], TAU, "temperature", ("uniformity", "tolerance")),
+        lambda records: figures.curves.against(records, [ORDINARY], TAU, "temperature", ("uniformity", "tolerance")),
     ),
     Figure(
         "Uniformity and tolerance, hard loss",
         "fig. 6 and 7",
         ("uniformity", "tolerance"),
-        lambda records: draw.against(records, [ORDINARY, HARD], TAU, "temperature", ("uniformity", "tolerance")),
+        lambda records: figures.curves.against(
+            records, [ORDINARY, HARD], TAU, "temperature", ("uniformity", "tolerance")
+        ),
     ),
     Figure(
         "Local separation",
         "fig. 8; supplement, fig. 1 to 7",
         ("positive_similarity", "nearest_negative"),
-        lambda records: draw.separation(records, (ORDINARY, HARD), TAU, "temperature"),
+        lambda records: figures.curves.separation(records, (ORDINARY, HARD), TAU, "temperature"),
     ),
     Figure(
         "Accuracy against temperature",
         "fig. 9",
         ("linear", "knn"),
-        lambda records: draw.against(records, [ORDINARY, HARD], TAU, "temperature", ("linear", "knn")),
+        lambda records: figures.curves.against(records, [ORDINARY, HARD], TAU, "temperature", ("linear", "knn")),
     ),
 )
 _TAUS = ("0.07", "0.3", "0.7", "1.0")
-paper = {
-    "title": "Wang & Liu 2021, Understanding the Behaviour of Contrastive Loss",
-    "address": "https://arxiv.org/abs/2012.09740",
-    "differs": "The paper trains ResNet-18 (ResNet-50 on ImageNet-100) for 200 epochs on whole sets with a memory "
+PAPER = replace(
+    WANG_LIU,
+    differs="The paper trains ResNet-18 (ResNet-50 on ImageNet-100) for 200 epochs on whole sets with a memory "
     "bank, and reports the accuracy of a linear layer trained with SGD. At cpu scale ours is a convnet of 240,000 "
     "parameters, few epochs, fewer images, negatives from the batch (study temperature-bank: the bank), and the "
     "exact linear probe. Numbers are not comparable; the trends are what is tested.",
-    "tables": {
+    tables={
         "Table 1": PaperTable(
             [
                 "data",
@@ -193,10 +186,10 @@ paper = {
                 ["", "tolerance", 0.093, 0.380, 0.427, 0.456, 0.528, 0.067, 0.096, 0.121, 0.134, 0.157],
             ],
             [
-                *((ORDINARY, {TAU: float(t)}) for t in _TAUS),
-                (SIMPLE, {}),
-                *((HARD, {TAU: float(t)}) for t in _TAUS),
-                (HARD_SIMPLE, {}),
+                *(Where(ORDINARY, {TAU: float(t)}) for t in _TAUS),
+                Where(SIMPLE),
+                *(Where(HARD, {TAU: float(t)}) for t in _TAUS),
+                Where(HARD_SIMPLE),
             ],
             [("accuracy", "linear"), ("−uniformity", "uniformity"), ("tolerance", "tolerance")],
         ),
@@ -208,7 +201,7 @@ paper = {
                 ["SVHN", 88.96, 92.55, 94.21, 95.46, 95.47, 95.36, 94.66, 94.47, 94.17, 93.22, 92.66, 92.07],
                 ["ImageNet100", 63.91, 71.53, 74.59, 75.41, 75.10, 72.98, 71.10, 70.47, 69.03, 67.91, 65.93, 65.49],
             ],
-            [(ORDINARY, {TAU: t}) for t in TEMPERATURES],
+            [Where(ORDINARY, {TAU: t}) for t in TEMPERATURES],
             [("accuracy", "linear")],
             titled=False,
         ),
@@ -220,9 +213,11 @@ paper = {
                 ["SVHN", 89.07, 91.82, 93.37, 94.58, 94.79, 94.62, 94.93, 95.06, 95.02, 95.03, 95.08, 95.26],
                 ["ImageNet100", 61.54, 68.33, 72.10, 74.53, 74.21, 75.04, 74.84, 74.46, 74.70, 74.28, 74.74, 73.78],
             ],
-            [(HARD, {TAU: t}) for t in TEMPERATURES],
+            [Where(HARD, {TAU: t}) for t in TEMPERATURES],
             [("accuracy", "linear")],
             titled=False,
         ),
     },
-}
+)
+
+STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER)

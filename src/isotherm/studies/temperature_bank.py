@@ -6,8 +6,8 @@ The study `temperature` in the paper's own setting: each image against its own p
 one view. α of the hard losses is a part of the bank. Expected: what `temperature` expects.
 """
 
-from isotherm.studies.temperature import arms, claims, figures, paper, scales
+from dataclasses import replace
 
-__all__ = ["arms", "base", "claims", "figures", "paper", "scales"]
+from isotherm.studies import temperature
 
-base = {"method": "bank", "monitor": 0}
+STUDY = replace(temperature.STUDY, base={"method": "bank", "monitor": 0})

@@ -4,57 +4,66 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from isotherm.experiments.claims.rules import Judge
-from isotherm.experiments.measuring import EMBEDDING
-from isotherm.experiments.records import Floats, Record, Records
-from isotherm.experiments.study import Verdict
+from isotherm.experiments.claims.verdict import Evidence, Verdict
+
+if TYPE_CHECKING:
+    from isotherm.experiments.records import Floats, Record, Records
 
 
-def entropy_rises(arm: str, temperatures: Sequence[float]) -> Judge:
+@dataclass(frozen=True)
+class EntropyRises:
     """On the similarities of every run, H(r) strictly rises with the temperature for every query."""
 
-    def judge(records: Records) -> Verdict:
+    arm: str
+    temperatures: Sequence[float]
+    measures = ()
+
+    def judge(self, records: Records) -> Verdict:
         rows, smallest = [], math.inf
-        for record in records:
-            if record.arm == arm and (record.folder / EMBEDDING).exists():
-                entropies = np.stack([entropy(similarities(record), t) for t in temperatures])
+        for record in records.at(self.arm):
+            if record.embedding.exists():
+                entropies = np.stack([entropy(similarities(record), t) for t in self.temperatures])
                 smallest = min(smallest, float(np.diff(entropies, axis=0).min()))
                 rows.append([round(float(v), 4) for v in entropies.mean(1)])
         held = bool(rows) and smallest > 0
         smallest = smallest if rows else math.nan
-        return Verdict(held, {"temperatures": list(temperatures), "mean H": rows, "smallest step": smallest})
+        temperatures = list(self.temperatures)
+        return Verdict(held, Evidence(temperatures=temperatures, mean_entropy=rows, smallest_step=smallest))
 
-    return judge
 
-
-def gradients_agree(arm: str, temperatures: Sequence[float], within: float = 1e-8) -> Judge:
+@dataclass(frozen=True)
+class GradientsAgree:
     """The closed forms of eq. 4 and 5 and of ∂H/∂(1/τ) (supplement, eq. 6) are what autograd finds."""
 
-    def judge(records: Records) -> Verdict:
-        worst = 0.0
-        runs = 0
-        for record in records:
-            if record.arm == arm and (record.folder / EMBEDDING).exists():
+    arm: str
+    temperatures: Sequence[float]
+    within: float = 1e-8
+    measures = ()
+
+    def judge(self, records: Records) -> Verdict:
+        worst, runs = 0.0, 0
+        for record in records.at(self.arm):
+            if record.embedding.exists():
                 runs += 1
                 s = similarities(record)[:64]
-                worst = max(worst, *(closed_forms(s, t) for t in temperatures))
-        return Verdict(runs > 0 and worst <= within, {"largest difference": worst, "within": within, "runs": runs})
-
-    return judge
+                worst = max(worst, *(closed_forms(s, t) for t in self.temperatures))
+        held = runs > 0 and worst <= self.within
+        return Verdict(held, Evidence(largest_difference=worst, within=self.within, runs=runs))
 
 
 def similarities(record: Record) -> Floats:
     """Each kept item's similarities to all others, (n, n − 1), in float64."""
-    with np.load(record.folder / EMBEDDING) as kept:
+    with np.load(record.embedding) as kept:
         z = kept["z"].astype(np.float64)
     z /= np.linalg.norm(z, axis=1, keepdims=True)
     s = z @ z.T
-    found: Floats = s[~np.eye(len(s), dtype=bool)].reshape(len(s), len(s) - 1)
-    return found
+    others: Floats = s[~np.eye(len(s), dtype=bool)].reshape(len(s), len(s) - 1)
+    return others
 
 
 def entropy(s: Floats, temperature: float) -> Floats:
@@ -63,8 +72,8 @@ def entropy(s: Floats, temperature: float) -> Floats:
     e -= e.max(1, keepdims=True)
     r = np.exp(e)
     total = r.sum(1)
-    found: Floats = np.log(total) - (r * e).sum(1) / total
-    return found
+    nats: Floats = np.log(total) - (r * e).sum(1) / total
+    return nats
 
 
 def closed_forms(s: Floats, temperature: float) -> float:
@@ -73,6 +82,8 @@ def closed_forms(s: Floats, temperature: float) -> float:
     Query i's first column stands for its positive. ∂L/∂s_p = −(1/τ) Σ P, ∂L/∂s_j = P_j/τ (Wang & Liu eq. 4 and 5);
     ∂H/∂(1/τ) = −β Var_r(s) with β = 1/τ, which is the supplement's eq. 6.
     """
+    import torch
+
     x = torch.tensor(s, requires_grad=True)
     beta = torch.tensor(1 / temperature, dtype=torch.float64, requires_grad=True)
     losses = torch.logsumexp(x * beta.detach(), 1) - x[:, 0] * beta.detach()

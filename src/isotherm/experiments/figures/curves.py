@@ -12,8 +12,8 @@ import torch
 
 from isotherm import temperature
 from isotherm.experiments.claims.penalties import entropy, similarities
-from isotherm.experiments.measuring import EMBEDDING
 from isotherm.experiments.records import Records
+from isotherm.experiments.study import Where
 from isotherm.measures.catalogue import measure as fact
 from isotherm.measures.embedding import PROJECTED
 from isotherm.report.charts import Bars, Chart, HeatMap, Heights, Histogram, Line, Lines
@@ -72,7 +72,7 @@ def grid(records: Records, arm: str, rows: str, columns: str, measures: Sequence
     charts: list[Chart] = []
     for measure in measures:
         scale = fact(measure).factor
-        values = [[scale * records.mean(arm, measure, {rows: a, columns: b})[0] for b in across] for a in down]
+        values = [[scale * records.mean(Where(arm, {rows: a, columns: b}), measure)[0] for b in across] for a in down]
         names = [[f"{v:g}" for v in found] for found in (down, across)]
         titles = [name.rpartition(".")[2] for name in (rows, columns)]
         charts.append(HeatMap(_capital(fact(measure).heading), names[0], names[1], values, y=titles[0], x=titles[1]))
@@ -109,7 +109,7 @@ def over_training(records: Records, arms: Sequence[str], measure: str, title: st
             if r.arm == arm:
                 for line in r.monitored():
                     if measure in line:
-                        by.setdefault(round(line["epoch"] / r.config["epochs"], 3), []).append(line[measure])
+                        by.setdefault(round(line["epoch"] / r.config.epochs, 3), []).append(line[measure])
         if by:
             x = sorted(by)
             lines.append(Line(arm, x, [fact(measure).factor * float(np.mean(by[v])) for v in x]))
@@ -185,7 +185,7 @@ def entropies(records: Records, arm: str, over: str, temperatures: Sequence[floa
     """Mean H(r) at many temperatures for each trained embedding."""
     lines, top = [], 0.0
     for record in records:
-        if record.arm == arm and (record.folder / EMBEDDING).exists():
+        if record.arm == arm and record.embedding.exists():
             s = similarities(record)
             y = [float(entropy(s, t).mean()) for t in temperatures]
             top = float(np.log(s.shape[1]))

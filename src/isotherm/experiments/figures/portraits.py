@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +14,8 @@ from torch import Tensor
 
 from isotherm.data.loaders.images import Loader
 from isotherm.encoders.features import evaluating
-from isotherm.experiments.measuring import EMBEDDING
 from isotherm.experiments.records import Record, Records
+from isotherm.experiments.study import Where
 from isotherm.experiments.trained.images import EDGES
 from isotherm.report.charts import Drawing, Heights, Histogram, Picture, Points, Scatter
 from isotherm.train import runs
@@ -32,10 +31,10 @@ def maps(records: Records, arm: str, over: str, values: Sequence[float], most: i
     """t-SNE of the kept embeddings of the first runs there are at these values."""
     charts: list[Drawing] = []
     for value in values:
-        record = records.one(arm, {over: value})
-        if record is None or len(charts) == most or not (record.folder / EMBEDDING).exists():
+        record = records.one(Where(arm, {over: value}))
+        if record is None or len(charts) == most or not record.embedding.exists():
             continue
-        with np.load(record.folder / EMBEDDING) as kept:
+        with np.load(record.embedding) as kept:
             z, labels = kept["z"].astype(np.float32), kept["labels"]
         z /= np.linalg.norm(z, axis=1, keepdims=True)
         flat = TSNE(perplexity=min(30, (len(z) - 1) / 3), init="pca", random_state=0).fit_transform(z)
@@ -47,9 +46,9 @@ def maps(records: Records, arm: str, over: str, values: Sequence[float], most: i
     return charts
 
 
-def pairs(records: Records, arm: str, varied: Mapping[str, Any]) -> list[Drawing]:
+def pairs(records: Records, where: Where) -> list[Drawing]:
     """Similarities of true positive, false negative and true negative pairs, before and after training."""
-    record = records.one(arm, varied)
+    record = records.one(where)
     if record is None or "pairs_after" not in record.measures:
         return []
     return [
@@ -64,9 +63,9 @@ def pairs(records: Records, arm: str, varied: Mapping[str, Any]) -> list[Drawing
     ]
 
 
-def weights(records: Records, arm: str, varied: Mapping[str, Any], t_pos: float, t_neg: float) -> list[Drawing]:
+def weights(records: Records, where: Where, t_pos: float, t_neg: float) -> list[Drawing]:
     """One query, its positives and its negatives, with the weights that CACR gives them."""
-    record = records.one(arm, varied)
+    record = records.one(where)
     if record is None or not (record.folder / runs.CHECKPOINT).exists():
         return []
     views, z = _seen(record)
@@ -80,7 +79,7 @@ def weights(records: Records, arm: str, varied: Mapping[str, Any], t_pos: float,
     shown += [(f"positive\n{w:.3f}", v[0]) for w, v in zip(pull.tolist(), views[1:], strict=True)]
     shown += [(f"negative\n{push[i] * len(push):.2f} × even", views[0][1 + i]) for i in chosen]
     about = "A query, its positives with their weights, and the negatives with the largest and the smallest weights."
-    return [Picture(f"Weights of {arm}", _strip(shown), about)]
+    return [Picture(f"Weights of {where.arm}", _strip(shown), about)]
 
 
 def neighbourhoods(records: Records, arms: Sequence[str]) -> list[Drawing]:
@@ -88,7 +87,7 @@ def neighbourhoods(records: Records, arms: Sequence[str]) -> list[Drawing]:
     charts: list[Drawing] = []
     for arm in arms:
         mine = [r for r in records if r.arm == arm and r.seed == 0 and r.varied.get("imbalance", "none") == "none"]
-        for record in sorted(mine, key=lambda r: r.config["epochs"]):
+        for record in sorted(mine, key=lambda r: r.config.epochs):
             if (record.folder / runs.CHECKPOINT).exists():
                 charts.append(_neighbourhood(record, arm))
     return charts
@@ -100,7 +99,7 @@ def _neighbourhood(record: Record, arm: str) -> Drawing:
     flat = TSNE(perplexity=min(15, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(rows)
     flat -= flat[0]
     groups = {"query": slice(0, 1), "its other views": slice(1, 5), "other images": slice(5, None)}
-    epochs = record.config["epochs"]
+    epochs = record.config.epochs
     return Scatter(
         f"{arm}, {epochs} epoch{'s' if epochs > 1 else ''}",
         [Points(name, flat[part, 0], flat[part, 1]) for name, part in groups.items()],

@@ -1,1 +1,17 @@
-"""Finished runs as subjects of measures, one file a modality: what several measures need of a run, made once."""
+"""Finished runs as subjects of measures, one file per modality: what several measures need of a run, made once."""
+
+from __future__ import annotations
+
+from isotherm.experiments.trained.images import TrainedImages
+from isotherm.experiments.trained.sentences import TrainedSentences
+from isotherm.train.modality.images import OpenedImages
+from isotherm.train.modality.modality import Opened
+from isotherm.train.modality.sentences import OpenedSentences
+
+
+def trained(run: Opened) -> TrainedImages | TrainedSentences:
+    """An opened run as its modality measures it."""
+    if isinstance(run, OpenedImages):
+        return TrainedImages(run)
+    assert isinstance(run, OpenedSentences)
+    return TrainedSentences(run)

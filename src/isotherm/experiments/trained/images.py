@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,8 +19,8 @@ from isotherm.methods import Network
 from isotherm.probes.extract import features_of
 from isotherm.probes.knn import knn
 from isotherm.probes.linear import linear
-from isotherm.train import build, runs
-from isotherm.train.modality.images import ImageModality, images_of
+from isotherm.train import networks
+from isotherm.train.modality.images import ImageModality, OpenedImages, images_of
 from isotherm.train.monitor import labelled, neighbours, some, two_views
 
 SAMPLE = 2000
@@ -37,9 +36,8 @@ class TrainedImages(TrainedRun, Subject):
 
     noun = "images"
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.seed = folder, 0
-        self.run = runs.open_run(folder)
+    def __init__(self, run: OpenedImages) -> None:
+        self.folder, self.run, self.seed = run.out, run, 0
         self.test: Images = self.run.images if self.run.test is None else self.run.test
         # SmallAlexNet ends in its own embedding; the papers probe the layer before (CACR app. C.1)
         self.layer = "fc7" if self.run.config.encoder["name"] == "small_alexnet" else None
@@ -161,7 +159,7 @@ class TrainedImages(TrainedRun, Subject):
     def pairs_before(self) -> dict[str, list[float]]:
         torch.manual_seed(self.run.config.seed)
         modality = ImageModality(self.run.config, self.run.images, self.run.recipe)
-        untrained, _ = build.networks(self.run.config, modality.encoder())
+        untrained, _ = networks.networks(self.run.config, modality.encoder())
         return _histograms(*self._views_by(untrained), self.sample.labels)
 
     @property

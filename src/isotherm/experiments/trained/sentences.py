@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,8 +15,8 @@ from isotherm.experiments.trained.run import TrainedRun
 from isotherm.measures.measure import Need
 from isotherm.probes.sts import Encode, dev_score, sts
 from isotherm.probes.transfer import transfer
-from isotherm.train import runs
 from isotherm.train.modality import sentences as modality
+from isotherm.train.modality.sentences import OpenedSentences
 
 NAMES = {"STS-B": "stsb", "SICK-R": "sickr"}
 """What a task is called among the measures; the others: as it is, in small letters."""
@@ -28,9 +27,8 @@ class TrainedSentences(TrainedRun):
 
     noun = "sentences"
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config, self.encoder = runs.open_text_encoder(folder)
+    def __init__(self, run: OpenedSentences) -> None:
+        self.folder, self.config, self.encoder = run.out, run.config, run.encoder
         self.tasks = senteval.folder()
         self.seen = self.result.measures
         """What the run itself measured when it ended (`SentenceModality.monitor`)."""

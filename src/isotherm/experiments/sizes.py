@@ -1,6 +1,8 @@
 """What studies share: how large a run is on a processor for each set of images, and Chen & Li's optimizers."""
 
-from typing import Any
+from collections.abc import Mapping
+
+from isotherm.experiments.study import Settings
 
 ADAM = {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-6}
 """Chen & Li's losses at smoke and cpu scale."""
@@ -30,7 +32,7 @@ MNIST = {
     "encoder.widths": [16, 32, 64],
     "encoder.stride": 2,
 }
-BY_DATA: dict[str, dict[str, Any]] = {
+BY_DATA: Mapping[str, Settings] = {
     "digits": DIGITS,
     "mnist": MNIST,
     "fashion-mnist": MNIST,
@@ -39,7 +41,7 @@ BY_DATA: dict[str, dict[str, Any]] = {
 }
 """Settings of `cpu` scale."""
 _THIN = {**CIFAR, "epochs": 10, "encoder.widths": [16, 32, 64, 128]}
-QUICK: dict[str, dict[str, Any]] = {
+QUICK: Mapping[str, Settings] = {
     **BY_DATA,
     "cifar10": {**_THIN, "normalize": "cifar10"},
     "cifar100": {**_THIN, "normalize": "cifar100"},

@@ -1,0 +1,84 @@
+"""From a study to its runs: every arm, value and seed of a scale, checked before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from isotherm import doors
+from isotherm.checks import did_you_mean
+from isotherm.data import sets
+from isotherm.data.sentences import is_text
+from isotherm.experiments.study import Arm, Point, Scale, Settings, Study
+from isotherm.measures.catalogue import in_groups
+from isotherm.train.commandline import configure
+from isotherm.train.config import Config
+from isotherm.train.layers import merge, nested
+
+
+def expand(study: Study, scale: str, data: str | None = None, seeds: int | None = None) -> list[Point]:
+    """Every run of a scale; a value that is impossible is told before anything runs.
+
+    Whoever asks for a study's runs has asked for the code that they name: it is allowed from now on.
+    """
+    check_measures(study)
+    if scale not in study.scales:
+        raise ValueError(f"study {study.name} has no scale '{scale}'; it has: {', '.join(study.scales)}.")
+    size = study.scales[scale]
+    data_name = str(data or size.settings.get("data") or study.base.get("data", "digits"))
+    if ":" not in data_name and not is_text(data_name):
+        sets.named(data_name)
+    points = []
+    for arm in study.arms:
+        for varied, seed in _grid(arm, size, seeds):
+            config = _config(study, arm, varied, seed, size, data_name)
+            points.append(Point(arm.name, varied, seed, config, tuple(study.measure)))
+    if not points:
+        raise ValueError(f"study {study.name} has no runs at scale {scale}: give it arms, and values to vary.")
+    doors.allow(*(name for point in points for name in doors.outside_names(point.config.as_dict())))
+    return points
+
+
+def _grid(arm: Arm, scale: Scale, seeds: int | None) -> Iterator[tuple[Settings, int]]:
+    """What is varied, and the seed, of every run of an arm."""
+    over = {k: [v for v in values if v in scale.only.get(k, values)] for k, values in arm.over.items()}
+    for values in itertools.product(*over.values()):
+        varied = dict(zip(over, values, strict=True))
+        once = arm.once or any(v in scale.once.get(k, ()) for k, v in varied.items())
+        for seed in range(1 if once else seeds or scale.seeds):
+            yield varied, seed
+
+
+def _config(study: Study, arm: Arm, varied: Settings, seed: int, scale: Scale, data: str) -> Config:
+    settings: Settings = {}
+    for layer in (study.base, scale.settings, scale.data.get(data, {}), {"data": data}, arm.settings, varied):
+        settings = merge(settings, nested(layer))
+    for layer in (scale.adjust(settings), varied, {"seed": seed}):
+        settings = merge(settings, nested(layer))
+    try:
+        return configure(settings)
+    except (ValueError, TypeError) as error:
+        values = ", ".join(f"{k} = {v}" for k, v in varied.items())
+        raise ValueError(f"study {study.name}, {arm.name} {values}: {error}") from error
+
+
+def check_measures(study: Study) -> None:
+    """Claims and figures may only speak of what is measured."""
+    try:
+        measured = [measure.name for measure in in_groups(study.measure)]
+    except ValueError as error:
+        raise ValueError(f"study {study.name}: {error}") from error
+    for title, measures in _needs(study):
+        for measure in measures:
+            if measure not in measured:
+                hint = did_you_mean(measure, measured)
+                raise ValueError(
+                    f"study {study.name}: '{title}' names the measure '{measure}', which nobody takes{hint}"
+                )
+
+
+def _needs(study: Study) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Which measures each claim, figure and comparison speaks of."""
+    yield from ((claim.claim, claim.measures) for claim in study.claims)
+    yield from ((figure.name, figure.measures) for figure in study.figures)
+    yield from ((f"compared with {c.against}", (c.measure,)) for c in study.compare)
