@@ -30,10 +30,9 @@ from isotherm.probes import (
     linear,
     protocol,
 )
-from isotherm.probes.fewshot import drawn
 from isotherm.probes.knn import largest, nearest
-from isotherm.probes.linear import stratified
 from isotherm.probes.scores import ranks, score, wilson
+from isotherm.probes.splits import few_shot_split, held_out_split
 from isotherm.views import recipe
 
 TRAIN, TEST = load("digits"), load("digits", "test")
@@ -186,11 +185,11 @@ def test_linear_chooses_a_regularisation_and_is_good():
 
 def test_the_held_out_part_is_stratified_and_seeded():
     labels = torch.tensor([0] * 40 + [1] * 10 + [2] * 2 + [4])
-    kept, held = stratified(labels, 0.1, seed=3)
+    kept, held = held_out_split(labels, 0.1, seed=3)
     assert torch.bincount(labels[held], minlength=5).tolist() == [4, 1, 1, 0, 0]
     assert torch.equal(torch.cat([kept, held]).sort().values, torch.arange(len(labels)))
-    assert torch.equal(stratified(labels, 0.1, seed=3)[1], held)
-    assert not torch.equal(stratified(labels, 0.1, seed=4)[1], held)
+    assert torch.equal(held_out_split(labels, 0.1, seed=3)[1], held)
+    assert not torch.equal(held_out_split(labels, 0.1, seed=4)[1], held)
 
 
 def test_protocols_are_the_papers():
@@ -329,7 +328,7 @@ def test_few_shot_is_a_mean_over_seeds():
 
 
 def test_few_items_are_part_of_more():
-    five, ten = (set(drawn(Y, n, 0).tolist()) for n in (5, 10))
+    five, ten = (set(few_shot_split(Y, n, 0)[0].tolist()) for n in (5, 10))
     assert five < ten
     assert torch.bincount(Y[list(ten)]).tolist() == [10] * 10
 

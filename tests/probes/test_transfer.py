@@ -13,7 +13,8 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
 from isotherm.data import senteval
-from isotherm.probes.transfer import ALL, GRID, GRID_TRAIN_TEST, MOST_STEPS, named, solve, transfer
+from isotherm.probes.logistic import predicted_classes, solve
+from isotherm.probes.transfer import ALL, GRID, GRID_TRAIN_TEST, MOST_STEPS, transfer
 
 REAL = Path(os.environ.get("ISOTHERM_DATA") or "/nonexistent") / "senteval"
 real = pytest.mark.skipif(not REAL.is_dir(), reason="ISOTHERM_DATA is not set or holds no senteval")
@@ -143,7 +144,7 @@ def test_problems_solved_together_have_the_weights_of_scikit_learn(strength, cla
         bias = weights[:, k, -1].numpy()
         centred = (bias, oracle.intercept_) if classes == 2 else (bias - bias.mean(), oracle.intercept_)
         assert np.allclose(centred[0], centred[1] - (classes > 2) * oracle.intercept_.mean(), rtol=1e-6, atol=1e-7)
-        assert np.array_equal(named(logits)[k].numpy(), oracle.predict(x.numpy()))
+        assert np.array_equal(predicted_classes(logits)[k].numpy(), oracle.predict(x.numpy()))
 
 
 def test_separable_problems_that_share_few_rows_are_solved_too():
@@ -342,6 +343,7 @@ def test_embeddings_that_say_nothing_do_as_well_as_the_larger_class(tmp_path):
 
 def test_a_fit_that_is_cut_short_is_noted(tmp_path, monkeypatch):
     write_halves(tmp_path, "MR")
+    monkeypatch.setattr("isotherm.probes.logistic.MOST_STEPS", 2)
     monkeypatch.setattr("isotherm.probes.transfer.MOST_STEPS", 2)
     assert "MR: a fit stopped after 2 steps" in transfer(encode, tmp_path, ["MR"], folds=2).notes[0]
     assert MOST_STEPS > 2

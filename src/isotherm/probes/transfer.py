@@ -20,6 +20,8 @@ from torch import Tensor
 from isotherm.checks import at_least
 from isotherm.data import senteval
 from isotherm.data.senteval import Classified
+from isotherm.probes.logistic import MOST_STEPS, predicted_classes, solve
+from isotherm.probes.splits import folds as stratified_folds
 from isotherm.probes.sts import Embedded, Encode, chosen
 
 ALL = senteval.TRANSFER
@@ -34,10 +36,6 @@ COARSE = 1e-4
 """A problem is solved when a step moves no sentence's logit by more than this: one of the choices, in float32 …"""
 FINE = 1e-9
 """… and the final fit, in float64."""
-REFRESH = 8
-"""Steps between looks at the curvature. Each costs as much as a few steps."""
-MOST_STEPS = 400
-TRIALS = 40
 
 
 @dataclass(frozen=True)
@@ -201,11 +199,11 @@ def _task(name: str, parts: Mapping[str, Classified], encode: Encode, seed: int,
     indices = _places(ordered)
     grid = GRID_TRAIN_TEST if set(parts) == {"train", "test"} else GRID
     whole = "all" in parts
-    outer = _folds(indices["all"], labels, folds, seed) if whole else [(indices["train"], indices["test"])]
+    outer = stratified_folds(indices["all"], labels, folds, seed) if whole else [(indices["train"], indices["test"])]
     if "dev" in parts:
         inner = [(indices["train"], indices["dev"])]
     else:
-        inner = [split for fit, _ in outer for split in _folds(fit, labels, folds, seed)]
+        inner = [split for fit, _ in outer for split in stratified_folds(fit, labels, folds, seed)]
     validated, chosen_well = problem.validated(inner, grid)
     accuracy = validated.view(len(outer), -1, len(grid)).mean(1)
     best = [_first_best(row) for row in accuracy.tolist()]
@@ -252,16 +250,6 @@ def _places(parts: Mapping[str, Classified]) -> dict[str, Tensor]:
     return dict(zip(parts, torch.arange(sum(sizes)).split(sizes), strict=True))
 
 
-def _folds(indices: Tensor, labels: Tensor, folds: int, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """The rows to fit on and those to ask, for each fold of these."""
-    from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415 - slow to import, and needed only here
-
-    drawn = StratifiedKFold(folds, shuffle=True, random_state=seed).split(
-        np.zeros(len(indices)), labels[indices].numpy()
-    )
-    return [(indices[torch.from_numpy(fit)], indices[torch.from_numpy(ask)]) for fit, ask in drawn]
-
-
 def _first_best(accuracies: Sequence[float]) -> int:
     rounded = [round(100 * accuracy, 2) for accuracy in accuracies]
     return rounded.index(max(rounded))
@@ -302,7 +290,7 @@ class Problem:
             for column, strength in enumerate(grid):  # each from the optimum of the one before
                 weights, logits, solved = solve(self.x, self.truth, on, strength, COARSE, weights)
                 all_solved = all_solved and solved
-                right = (named(logits) == self.labels) & asked
+                right = (predicted_classes(logits) == self.labels) & asked
                 found[start : start + len(some), column] = right.sum(1).double() / asked.sum(1)
         return found, all_solved
 
@@ -314,7 +302,7 @@ class Problem:
             same = [i for i, each in enumerate(strengths) if each == strength]
             on = torch.stack([self._mask(fits[i]) for i in same])
             _, logits, solved = solve(x, self.truth, on, strength, FINE)
-            found[same] = named(logits)
+            found[same] = predicted_classes(logits)
             all_solved = all_solved and solved
         return found, all_solved
 
@@ -322,128 +310,3 @@ class Problem:
         mask = torch.zeros(len(self.labels), dtype=torch.bool)
         mask[rows] = True
         return mask
-
-
-def named(logits: Tensor) -> Tensor:
-    """The class each problem gives each row, (problems, N), from (logits, problems, N)."""
-    return (logits[0] > 0).long() if len(logits) == 1 else logits.argmax(0)
-
-
-def solve(
-    x: Tensor, truth: Tensor, on: Tensor, strength: float, tolerance: float, start: Tensor | None = None
-) -> tuple[Tensor, Tensor, bool]:
-    r"""Regularised logistic regressions at their optimum: weights, the logits of all rows, and whether all got there.
-
-    .. math:: \min_W \; C \sum_{i \in \mathrm{on}} -\log p(l_i | W x_i) + \frac{1}{2} \|W\|^2
-
-    `x` is (N, D + 1), its last column 1, whose weight, the bias, is not regularised; `truth` (logits, N) is 1 at the
-    class of each row; `on` (problems, N) are the rows each problem sees, :math:`C` the `strength` of all.
-
-    Conjugate gradients in the metric of the problems' mean curvature (of each logit by itself), which is nearly that of
-    each, since they share most rows: a handful of steps. A step's length is found along the line, where the logits are
-    linear and need no product. It ends when a step moves no logit of any problem by more than `tolerance`.
-    """
-    d = x.shape[1]
-    rows, y = on.to(x.dtype), truth.to(x.dtype)[:, None]
-    w = torch.zeros(len(truth), len(on), d, dtype=x.dtype) if start is None else start.clone()
-    shrink = torch.ones(d, dtype=x.dtype)
-    shrink[-1] = 0
-    z = _times(w, x)
-    p = _probabilities(z)
-    factors: list[Tensor] = []
-    before: tuple[Tensor, Tensor, Tensor] | None = None
-    for step in range(MOST_STEPS):
-        gradient = (strength * ((p - y) * rows).flatten(0, 1) @ x).view_as(w) + shrink * w
-        if step % REFRESH == 0:
-            factors = [_metric(x, spread, strength) for spread in ((p - p * p) * rows).mean(1)]
-            before = None
-        scaled = _scaled(gradient, factors)
-        direction = -scaled
-        if before is not None:
-            last, last_gradient, last_decrease = before
-            turn = _dot(gradient - last_gradient, scaled) / last_decrease.clamp_min(_tiny(x))  # Polak & Ribière
-            turned = direction + turn.clamp_min(0)[:, None] * last
-            direction = torch.where((_dot(gradient, turned) < 0)[:, None], turned, direction)
-        before = direction, gradient, _dot(gradient, scaled)
-        along = _times(direction, x)
-        pull, stiffness = _dot(shrink * w, direction), _dot(shrink * direction, direction)
-        length, p = _search(z, along, p, y, rows * strength, pull, stiffness, tolerance)
-        w += length[:, None] * direction
-        along *= length[:, None]
-        z += along
-        if along.abs().max() <= tolerance:
-            return w, z, True
-    return w, z, False
-
-
-def _search(
-    z: Tensor, along: Tensor, p: Tensor, y: Tensor, weight: Tensor, pull: Tensor, stiffness: Tensor, tolerance: float
-) -> tuple[Tensor, Tensor]:
-    """How far to go, for each problem, to halve the slope at least, and the probabilities there.
-
-    `p` are those at the start, where the regularisation's slope is `pull`; its second derivative is `stiffness`.
-    Newton's steps, kept between the ends known to go down and up. Usually the first is enough.
-    """
-    seen = along * weight
-    largest = along.abs().amax((0, 2))
-    length = low = torch.zeros_like(pull)
-    high = torch.full_like(pull, math.inf)
-    limit = torch.full_like(pull, -1.0)  # the start is not good enough
-    for trial in range(TRIALS):
-        slope = _dot(p - y, seen) + pull + length * stiffness
-        good = (slope.abs() <= limit) | ((length * largest <= tolerance) & (limit >= 0))
-        if bool(good.all()):
-            break
-        if trial == 0:
-            limit = slope.abs() / 2
-        bend = _bend(p, along, seen) + stiffness
-        high = torch.where(~good & (slope > 0), length, high)
-        low = torch.where(~good & (slope < 0), length, low)
-        newton = length - slope / bend.clamp_min(_tiny(p))
-        middle = torch.where(high.isinf(), 2 * length, (low + high) / 2)
-        length = torch.where(good, length, torch.where((newton > low) & (newton < high), newton, middle))
-        p = _probabilities(torch.addcmul(z, along, length[:, None]))
-    return length, p
-
-
-def _bend(p: Tensor, along: Tensor, seen: Tensor) -> Tensor:
-    """The second derivative of the losses along the line: the variance of `along` under p."""
-    mean = p * along
-    if len(p) == 1:
-        return _dot(mean - mean * p, seen)
-    return _dot(mean, seen) - (mean.sum(0) * (p * seen).sum(0)).sum(-1)
-
-
-def _times(w: Tensor, x: Tensor) -> Tensor:
-    return (w.flatten(0, 1) @ x.T).view(*w.shape[:2], len(x))
-
-
-def _probabilities(z: Tensor) -> Tensor:
-    return z.sigmoid() if len(z) == 1 else z.softmax(0)
-
-
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    """For each problem, over logits and the last dimension."""
-    return (a * b).sum((0, 2))
-
-
-def _tiny(x: Tensor) -> float:
-    return torch.finfo(x.dtype).tiny
-
-
-def _metric(x: Tensor, spread: Tensor, strength: float) -> Tensor:
-    """The Cholesky factor of a logit's mean curvature, float64; `spread` (N) is the mean of p(1 − p)."""
-    curvature = (x.T @ (x * (strength * spread)[:, None])).double()
-    curvature.diagonal()[:-1] += 1
-    curvature.diagonal().add_(torch.finfo(x.dtype).eps * curvature.trace())  # more than rounding took
-    factor: Tensor = torch.linalg.cholesky(curvature)
-    return factor
-
-
-def _scaled(gradient: Tensor, factors: Sequence[Tensor]) -> Tensor:
-    """The gradient in the metric. Of several logits the sum stays 0, as it is at the optimum."""
-    by_logit = [torch.cholesky_solve(g.T.double(), f).T for g, f in zip(gradient, factors, strict=True)]
-    scaled = torch.stack(by_logit)
-    if len(scaled) > 1:
-        scaled = scaled - scaled.mean(0)
-    return scaled.to(gradient.dtype)
