@@ -30,7 +30,7 @@ from isotherm.probes import (
     linear,
     protocol,
 )
-from isotherm.probes.knn import largest, nearest
+from isotherm.probes.knn import nearest
 from isotherm.probes.scores import ranks, score, wilson
 from isotherm.probes.splits import few_shot_split, held_out_split
 from isotherm.views import recipe
@@ -120,21 +120,6 @@ def test_the_first_of_equally_near_items_is_the_nearer_one():
     assert scores[1].accuracy == 1
     assert scores[2].accuracy == 0  # one vote each for 1 and 2: the lower class
     assert scores[100].accuracy == 0
-
-
-@pytest.mark.parametrize("k", [1, 7, 40, 333, 1000])
-@pytest.mark.parametrize("levels", [4, 10_000])
-def test_selection_equals_a_stable_sort_whatever_ties_there_are(k, levels):
-    generator = torch.Generator().manual_seed(k)
-    s = torch.randint(-levels, levels, (50, 1000), generator=generator).float() / levels
-    s[3] = 0.0
-    s[4] = -0.0
-    expected = torch.sort(s, dim=1, descending=True, stable=True)
-    for folds in (1, 2, 5):
-        if folds == 1 or s.shape[1] // folds > k:
-            values, indices = largest(s, k, folds)
-            assert torch.equal(values, expected.values[:, :k])
-            assert torch.equal(indices, expected.indices[:, :k])
 
 
 def test_strips_of_the_least_height_find_the_same_neighbours():
