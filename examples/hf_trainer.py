@@ -18,7 +18,7 @@ from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
 
 from isotherm import nn
-from isotherm.integrations.sentence_transformers import ContrastiveModel
+from isotherm.integrations.transformers import ContrastiveModel
 from isotherm.measures import uniformity
 
 WHO = ["A child", "The old sailor", "My neighbour", "A famous singer", "The postman", "Nobody"]
