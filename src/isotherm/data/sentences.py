@@ -21,7 +21,7 @@ from torch import Tensor
 
 from isotherm.checks import at_least, did_you_mean, known_settings, parameters
 from isotherm.data import roots
-from isotherm.data.corpora import READERS, form, must_be_text, opened, whole_characters
+from isotherm.data.corpora import READERS, Row, form, must_be_text, opened, whole_characters
 from isotherm.data.sources.reading import count
 
 if TYPE_CHECKING:
@@ -161,18 +161,11 @@ def read(
     reader = READERS.get(form(path))
     with _on_disk(path, reader is not None or path.suffix == ".gz") as file:
         if reader is not None:
-            end = 0
-            for number, (line, fields) in enumerate(reader(path, wanted, notes, told)):
-                if clean := sieve.row(line, fields):
-                    sieve.keep(number, end, clean)
-                    end += file.write(b"".join(clean))
+            _copy_rows(reader(path, wanted, notes, told), sieve, file)
             text = _mapped(file)
         else:
             if path.suffix == ".gz":
-                with opened(path) as (stream, packed):
-                    while chunk := stream.read(CHUNK):
-                        file.write(chunk)
-                        told(f"unpacking {path.name}", packed.tell(), path.stat().st_size)
+                _unpack(path, file, told)
             text = _mapped(file)
             _index(text, sieve, path, told)
     counted = sieve.notes("row" if form(path) == ".parquet" else "line")
@@ -185,6 +178,22 @@ def read(
         notes.append(f"{count(doubled, 'duplicate')} {done}")
     name = Path(path.name.removesuffix(".gz")).stem
     return Sentences(name, ROLES[lengths.shape[1] - 1], ids, text, starts, lengths, tuple(notes))
+
+
+def _copy_rows(rows: Iterator[Row], sieve: _Sieve, file: IO[bytes]) -> None:
+    """The sentences of a table, one row after the other, as `Sentences` finds them."""
+    end = 0
+    for number, (line, fields) in enumerate(rows):
+        if clean := sieve.row(line, fields):
+            sieve.keep(number, end, clean)
+            end += file.write(b"".join(clean))
+
+
+def _unpack(path: Path, file: IO[bytes], told: Note) -> None:
+    with opened(path) as (stream, packed):
+        while chunk := stream.read(CHUNK):
+            file.write(chunk)
+            told(f"unpacking {path.name}", packed.tell(), path.stat().st_size)
 
 
 class _Sieve:

@@ -1,4 +1,25 @@
-"""What the embedding of a sentence knows about it: SentEval's seven transfer tasks by logistic regression.
+r"""What the embedding of a sentence knows about it: SentEval's seven transfer tasks by logistic regression.
+
+.. math:: \min_{w, b} \; C \sum_i \log(1 + e^{-y_i (w \cdot z_i + b)}) + \frac{1}{2} \|w\|^2
+
+:math:`y_i` is the class as ±1; TREC's six classes take the softmax instead. This is SentEval's protocol
+(arXiv:1803.05449) with its scikit-learn classifier, :math:`C` its strength:
+
+- MR, CR, SUBJ, MPQA: ten stratified folds. In the training part of each, ten inner ones choose C from `GRID`; the
+  accuracy is the mean over the outer folds.
+- SST-2: the dev part chooses C from `GRID`, the training part is fitted, the test part asked.
+- TREC, MRPC: ten folds of the training part choose C from `GRID_TRAIN_TEST`; the test part is asked. The features of
+  MRPC's pairs are abs(u − v) and u ∗ v.
+
+As in SentEval, features are taken as they are (not standardised), the items are in the order of their length before the
+folds are drawn, the accuracies that choose C are rounded to a hundredth of a percent, and of equally good C the first
+wins: the strongest regularisation. Blank lines (4 in CR, 3 in MPQA) are sentences.
+
+Differs from SentEval: its default classifier, which SimCSE reports, is a softmax trained by Adam with early stopping
+and weight decays of its own; ours is solved to its optimum, draws no random numbers but the folds, and gives about the
+same accuracies, not the same digits. Its scikit-learn classifier is whatever that library's default was: before 0.22
+the bias was regularised too. Files that are UTF-8 are read as such, where SentEval takes Latin-1. The result is not
+rounded.
 
 The folds inside folds make 600 problems per task that differ in the rows they may see and in their strength only. They
 are solved together: one matrix product gives the logits of all, one their gradients.
@@ -115,64 +136,45 @@ def transfer(
     folds: int = 10,
     note: Callable[[str], None] = lambda name: None,
 ) -> Transfer:
-    r"""How often logistic regression of frozen sentence embeddings is right, on SentEval's seven transfer tasks.
+    """How often logistic regression of frozen sentence embeddings is right, on SentEval's seven transfer tasks.
 
-    .. math:: \min_{w, b} \; C \sum_i \log(1 + e^{-y_i (w \cdot z_i + b)}) + \frac{1}{2} \|w\|^2
-
-    :math:`y_i` is the class as ±1; TREC's six classes take the softmax instead. This is SentEval's protocol
-    (arXiv:1803.05449) with its scikit-learn classifier, :math:`C` its strength:
-
-    - MR, CR, SUBJ, MPQA: `folds` stratified folds. In the training part of each, `folds` inner ones choose C from
-      `GRID`; the accuracy is the mean over the outer folds.
-    - SST-2: the dev part chooses C from `GRID`, the training part is fitted, the test part asked.
-    - TREC, MRPC: `folds` folds of the training part choose C from `GRID_TRAIN_TEST`; the test part is asked. The
-      features of MRPC's pairs are abs(u − v) and u ∗ v.
-
-    As in SentEval, features are taken as they are (not standardised), the items are in the order of their length before
-    the folds are drawn with `seed`, the accuracies that choose C are rounded to a hundredth of a percent, and of
-    equally good C the first wins: the strongest regularisation. Blank lines (4 in CR, 3 in MPQA) are sentences.
-
-    Differs from SentEval: its default classifier, which SimCSE reports, is a softmax trained by Adam with early
-    stopping and weight decays of its own; ours is solved to its optimum, draws no random numbers but the folds, and
-    gives about the same accuracies, not the same digits. Its scikit-learn classifier is whatever that library's default
-    was: before 0.22 the bias was regularised too. Files that are UTF-8 are read as such, where SentEval takes Latin-1.
-    The result is not rounded.
-
-    A task with a missing file is named and the rest is evaluated. `note` is told each task's name before it starts.
+    The protocol is that of the head of this file, with `folds` folds drawn with `seed`. A task with a missing file is
+    named and the rest is evaluated. `note` is told each task's name before it starts.
     """
     wanted = chosen(tasks, ALL)
     at_least(2, folds=folds)
     at_least(0, seed=seed)
     root = senteval.folder(folder)
+    there, notes = _tasks_there(root, wanted)
+    for task, parts in there.items():
+        _enough(task, parts, folds)
+    results = {}
+    for task, parts in there.items():
+        note(task)
+        results[task], solved = _task(task, parts, encode, seed, folds)
+        if not solved:
+            notes.append(f"{task}: a fit stopped after {MOST_STEPS} steps, short of its optimum.")
+    missing = tuple(task for task in wanted if task not in results)
+    average = float(np.mean([result.accuracy for result in results.values()]))
+    return Transfer(results, missing, average, tuple(results) == ALL, seed, tuple(notes))
+
+
+def _tasks_there(root: Path, wanted: Sequence[str]) -> tuple[dict[str, Mapping[str, Classified]], list[str]]:
+    """The parts of the tasks whose files are all there, and a note about each of the others."""
     there: dict[str, Mapping[str, Classified]] = {}
     notes = []
     for task in wanted:
-        found, missing = senteval.classified(root, task)
+        parts, missing = senteval.classified(root, task)
         if missing:
             notes.append(f"{task} was left out: no {', '.join(missing)}.")
         else:
-            there[task] = found
+            there[task] = parts
     if not there:
         raise ValueError(
             f"{root} holds none of {', '.join(wanted)}. SentEval's layout is expected: MR/rt-polarity.pos, "
             "SST/binary/sentiment-train, TREC/train_5500.label, MRPC/msr_paraphrase_train.txt and so on."
         )
-    for task, parts in there.items():
-        _enough(task, parts, folds)
-    done = {}
-    for task, parts in there.items():
-        note(task)
-        done[task], solved = _task(task, parts, encode, seed, folds)
-        if not solved:
-            notes.append(f"{task}: a fit stopped after {MOST_STEPS} steps, short of its optimum.")
-    return Transfer(
-        tasks=done,
-        missing=tuple(task for task in wanted if task not in done),
-        average=float(np.mean([result.accuracy for result in done.values()])),
-        complete=tuple(done) == ALL,
-        seed=seed,
-        notes=tuple(notes),
-    )
+    return there, notes
 
 
 def _enough(task: str, parts: Mapping[str, Classified], folds: int) -> None:
