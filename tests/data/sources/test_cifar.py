@@ -9,8 +9,9 @@ import tarfile
 import numpy as np
 import pytest
 
+from isotherm.data.catalogue import CIFAR_BATCHES
 from isotherm.data.sets import SETS, load
-from isotherm.data.sources.cifar import BATCHES, CLASSES
+from isotherm.data.sources.cifar import CLASSES
 from written import encoded, noise, same
 
 
@@ -25,7 +26,7 @@ def tar(path, files):
 def cifar_files(name, kind, n=4):
     """The official files of both splits in one form, and what they hold: {split: (pixels, labels, coarse)}."""
     files, told = {}, {}
-    for split, batches in BATCHES[name].items():
+    for split, batches in CIFAR_BATCHES[name].items():
         parts = []
         for i, batch in enumerate(batches):
             rows = noise(n, 3072, seed=i + 10 * (split == "test"))

@@ -8,7 +8,8 @@ import torch
 from PIL import Image
 
 from isotherm.data import roots
-from isotherm.data.sets import IMAGENET100, load
+from isotherm.data.catalogue import IMAGENET100
+from isotherm.data.sets import load
 from written import encoded, noise
 
 
