@@ -200,14 +200,14 @@ _STL10 = tuple(f"{part}.bin" for part in ("train_X", "train_y", "test_X", "test_
 _STL10_ARCHIVE = {"stl10_binary.tar.gz": "md5:91f7769df0f17e558f3565bffb0c7dfb"}
 STL10 = Set(
     "stl10",
-    {"train": 5_000, "test": 8_000, "unlabeled": 100_000},
-    (3, 96, 96),
-    "images from ImageNet, on its terms",
+    images={"train": 5_000, "test": 8_000, "unlabeled": 100_000},
+    shape=(3, 96, 96),
+    licence="images from ImageNet, on its terms",
     source="stl10",
     folder="stl10",
+    ways=(Address("http://ai.stanford.edu/~acoates/stl10", _STL10_ARCHIVE),),
     files=(_STL10, tuple(f"stl10_binary/{f}" for f in _STL10)),
     missing="the unpacked stl10_binary.tar.gz there.",
-    ways=(Address("http://ai.stanford.edu/~acoates/stl10", _STL10_ARCHIVE),),
 )
 
 # ImageNet and its parts

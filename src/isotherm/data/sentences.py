@@ -70,13 +70,13 @@ class Sentences:
                 f"got {tuple(self.starts.shape)} and {tuple(self.lengths.shape)}."
             )
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
     @property
     def sizes(self) -> Tensor:
         """int64 (N,): the bytes of each row, all its sentences together."""
         return self.lengths.sum(1)
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     def texts(self, indices: Tensor | Sequence[int]) -> list[tuple[str, ...]]:
         """The rows at these indices: a tuple each, of as many sentences as there are columns."""
@@ -92,15 +92,10 @@ class Sentences:
 
     def subset(self, index: Tensor, *notes: str) -> Sentences:
         """These rows, in this order; ids stay."""
-        if len(index) == 0:
+        if not len(index):
             raise ValueError(f"{self.name}: the subset is empty.")
-        return replace(
-            self,
-            ids=self.ids[index],
-            starts=self.starts[index],
-            lengths=self.lengths[index],
-            notes=self.notes + notes,
-        )
+        ids, starts, lengths = (column[index] for column in (self.ids, self.starts, self.lengths))
+        return replace(self, ids=ids, starts=starts, lengths=lengths, notes=self.notes + notes)
 
     def fingerprint(self) -> str:
         """What tells one corpus from another: ids, and about 4 MB of the text, spread over all of it."""

@@ -42,8 +42,9 @@ from isotherm.checks import at_least
 from isotherm.data import senteval
 from isotherm.data.senteval import Classified
 from isotherm.probes.logistic import MOST_STEPS, predicted_classes, solve
+from isotherm.probes.scores import as_json
 from isotherm.probes.splits import folds as stratified_folds
-from isotherm.probes.sts import Embedded, Encode, chosen
+from isotherm.probes.sts import Embedded, Encode, suite_line, tasks_asked_for
 
 ALL = senteval.TRANSFER
 GRID = tuple(2.0**t for t in range(-2, 4))
@@ -79,19 +80,6 @@ class Result:
     f1: float | None = None
     """Of class 1, for MRPC."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {
-            "name": self.name,
-            "accuracy": self.accuracy,
-            "n": self.n,
-            "strengths": list(self.strengths),
-            "validation": self.validation,
-            "folds": list(self.folds),
-            "sd": self.sd,
-            "f1": self.f1,
-        }
-
 
 @dataclass(frozen=True)
 class Transfer:
@@ -112,19 +100,10 @@ class Transfer:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {
-            "tasks": {name: task.as_dict() for name, task in self.tasks.items()},
-            "missing": list(self.missing),
-            "average": self.average,
-            "complete": self.complete,
-            "seed": self.seed,
-            "notes": list(self.notes),
-        }
+        return dict(as_json(self))
 
     def __str__(self) -> str:
-        of = "the seven tasks" if self.complete else ", ".join(self.tasks)
-        each = ", ".join(f"{name} {100 * task.accuracy:.2f}" for name, task in self.tasks.items())
-        return f"{each}; average of {of}: {100 * self.average:.2f}"
+        return suite_line({name: task.accuracy for name, task in self.tasks.items()}, self.average, self.complete)
 
 
 @torch.no_grad()
@@ -141,7 +120,7 @@ def transfer(
     The protocol is that of the head of this file, with `folds` folds drawn with `seed`. A task with a missing file is
     named and the rest is evaluated. `note` is told each task's name before it starts.
     """
-    wanted = chosen(tasks, ALL)
+    wanted = tasks_asked_for(tasks, ALL)
     at_least(2, folds=folds)
     at_least(0, seed=seed)
     root = senteval.folder(folder)
@@ -206,12 +185,12 @@ def _task(name: str, parts: Mapping[str, Classified], encode: Encode, seed: int,
         inner = [(indices["train"], indices["dev"])]
     else:
         inner = [split for fit, _ in outer for split in stratified_folds(fit, labels, folds, seed)]
-    validated, chosen_well = problem.validated(inner, grid)
+    validated, choices_solved = problem.validated(inner, grid)
     accuracy = validated.view(len(outer), -1, len(grid)).mean(1)
     best = [_first_best(row) for row in accuracy.tolist()]
     strengths = tuple(grid[i] for i in best)
-    predicted, fitted_well = problem.predicted([fit for fit, _ in outer], strengths)
-    solved = chosen_well and fitted_well
+    predicted, fits_solved = problem.predicted([fit for fit, _ in outer], strengths)
+    solved = choices_solved and fits_solved
     right = [float((p[test] == labels[test]).double().mean()) for p, (_, test) in zip(predicted, outer, strict=True)]
     validation = float(np.mean([row[i] for row, i in zip(accuracy.tolist(), best, strict=True)]))
     asked = sum(len(test) for _, test in outer)
