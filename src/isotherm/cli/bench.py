@@ -70,12 +70,12 @@ def _bench_train(arguments: argparse.Namespace) -> None:
         console.print(terminal.targets(epochs.targets(rates)))
         return
     with terminal.progress(console) as note:
-        found = train.run(arguments.rounds, note)
-    table = terminal.table("32×32, float32 unless said", *found)
+        seconds = train.run(arguments.rounds, note)
+    table = terminal.table("32×32, float32 unless said", *seconds)
     for what in (train.ALONE, train.STEP, train.FAST):
-        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" for best in found.values()))
+        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" for best in seconds.values()))
     console.print(table)
-    console.print(terminal.targets(train.targets(found)))
+    console.print(terminal.targets(train.targets(seconds)))
     if not train.has_bfloat16():
         console.print("This processor has no bfloat16 instructions: the bar on bfloat16 is not judged here.")
 
@@ -85,12 +85,12 @@ def _bench_probes(arguments: argparse.Namespace) -> None:
 
     console = terminal.console()
     with terminal.progress(console) as note:
-        found = probes.run(arguments.rounds, arguments.peers, note)
+        result = probes.run(arguments.rounds, arguments.peers, note)
     table = terminal.table("10,000 queries against 50,000 × 512, k = 200", "seconds")
-    for name, seconds in sorted(found.knn.items(), key=lambda item: item[1]):
+    for name, seconds in sorted(result.knn.items(), key=lambda item: item[1]):
         table.add_row(name, f"{seconds:.2f}")
     console.print(table)
-    console.print(terminal.targets(probes.targets(found)))
+    console.print(terminal.targets(probes.targets(result)))
 
 
 def _bench_sentences(arguments: argparse.Namespace) -> None:
@@ -98,12 +98,12 @@ def _bench_sentences(arguments: argparse.Namespace) -> None:
 
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
-        found = sentences.run(arguments.rounds, arguments.data, note)
-    table = terminal.table(f"MiniLM, batch {sentences.BATCH}, sentences/s", *found)
+        speeds = sentences.run(arguments.rounds, arguments.data, note)
+    table = terminal.table(f"MiniLM, batch {sentences.BATCH}, sentences/s", *speeds)
     for name in (sentences.OURS, sentences.THEIRS):
-        table.add_row(name, *(f"{rates[name]:,.1f}" for rates in found.values()))
+        table.add_row(name, *(f"{rates[name]:,.1f}" for rates in speeds.values()))
     console.print(table)
-    console.print(terminal.targets(sentences.targets(found)))
+    console.print(terminal.targets(sentences.targets(speeds)))
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Without rich, which the base does not bring, as plain columns.
     """
     try:
-        screen, shown = console(), table(*columns)
+        screen, display = console(), table(*columns)
     except ModuleNotFoundError:
         widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
         for row in (columns, *rows):
@@ -110,8 +110,8 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.text import Text
 
     for row in rows:
-        shown.add_row(*map(Text, row), style="" if row[0] else "dim")
-    screen.print(shown)
+        display.add_row(*map(Text, row), style="" if row[0] else "dim")
+    screen.print(display)
 
 
 def table(*columns: str) -> Table:
@@ -123,10 +123,10 @@ def table(*columns: str) -> Table:
 
 
 def targets(judged: Sequence[Target]) -> Table:
-    made = table("bar", "wanted", "measured", "")
+    display = table("bar", "wanted", "measured", "")
     for bar in judged:
-        made.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
-    return made
+        display.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
+    return display
 
 
 def written(console: Console, arguments: argparse.Namespace) -> None:

@@ -116,8 +116,8 @@ def _by_name(described: Description) -> str:
 
 def _entry(cls: type[Loss]) -> Entry:
     parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    settings = {p.name: "" if p.default is p.empty else repr(p.default) for p in named}
+    taken = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    settings = {p.name: "" if p.default is p.empty else repr(p.default) for p in taken}
     return Entry(cls.__name__, inspect.getdoc(cls) or "", settings, cls)
 
 

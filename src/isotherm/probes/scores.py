@@ -107,15 +107,15 @@ def score(
     """The score of a probe, from the rank it gave the true class of each item (`ranks`)."""
     n, right = len(labels), rank == 0
     asked = torch.bincount(labels, minlength=classes).tolist()
-    named = torch.bincount(labels[right], minlength=classes).tolist()
-    per_class = tuple(hits / all_ if all_ else None for hits, all_ in zip(named, asked, strict=True))
+    hits_per_class = torch.bincount(labels[right], minlength=classes).tolist()
+    per_class = tuple(hits / all_ if all_ else None for hits, all_ in zip(hits_per_class, asked, strict=True))
     there = [share for share in per_class if share is not None]
     return Score(
         probe=probe,
-        accuracy=sum(named) / n,
+        accuracy=sum(hits_per_class) / n,
         n=n,
         seed=seed,
-        interval=wilson(sum(named), n),
+        interval=wilson(sum(hits_per_class), n),
         per_class=per_class,
         balanced=sum(there) / len(there),
         top5=int((rank < TOP).sum()) / n if classes > TOP else None,

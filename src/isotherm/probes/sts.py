@@ -132,15 +132,15 @@ def sts(encode: Encode, folder: Path | str | None = None, tasks: Sequence[str] =
     """
     wanted = tasks_asked_for(tasks, ALL)
     root = senteval.folder(folder)
-    found = {task: senteval.rated(root, task) for task in wanted}
-    if not any(subsets for subsets, _ in found.values()):
+    read = {task: senteval.rated(root, task) for task in wanted}
+    if not any(subsets for subsets, _ in read.values()):
         raise ValueError(
             f"{root} holds none of {', '.join(wanted)}. SentEval's layout is expected: "
             "STS/STS12-en-test/STS.input.MSRpar.txt, STS/STSBenchmark/sts-test.csv, SICK/SICK_test_annotated.txt and "
             "so on."
         )
-    embedded = Embedded.of(encode, [s for subsets, _ in found.values() for each in subsets for s in _sentences(each)])
-    done = {task: _task(task, subsets, missing, embedded) for task, (subsets, missing) in found.items() if subsets}
+    embedded = Embedded.of(encode, [s for subsets, _ in read.values() for each in subsets for s in _sentences(each)])
+    done = {task: _task(task, subsets, missing, embedded) for task, (subsets, missing) in read.items() if subsets}
     absent = tuple(task for task in wanted if task not in done)
     complete = tuple(done) == ALL and not any(task.missing for task in done.values())
     return STS(

