@@ -18,12 +18,13 @@ from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
 
 from isotherm import nn
-from isotherm.integrations.sentence_transformers import ContrastiveModel
+from isotherm.integrations.transformers import ContrastiveModel
 from isotherm.measures import uniformity
 
 WHO = ["A child", "The old sailor", "My neighbour", "A famous singer", "The postman", "Nobody"]
 WHAT = ["feeds the birds", "repairs a boat", "reads a letter", "sells apples", "plays chess", "waits for the train"]
 WHERE = ["in the park", "by the river", "at home"]
+QUIET = {"save_strategy": "no", "report_to": "none", "disable_tqdm": True}
 
 
 def train(out: Path) -> None:
@@ -36,13 +37,11 @@ def train(out: Path) -> None:
         model=ContrastiveModel(encoder, nn.MACLLoss(temperature=0.05), pooling="mean", views=2),
         args=TrainingArguments(
             output_dir=str(out),
+            **QUIET,
             num_train_epochs=4,
             per_device_train_batch_size=36,
             dataloader_drop_last=True,
             learning_rate=1e-4,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
         ),
         train_dataset=data,
         data_collator=DataCollatorWithPadding(tokenizer),

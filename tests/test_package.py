@@ -59,8 +59,19 @@ def test_the_base_works_without_the_extras(bare):
     assert imports.returncode == 0, imports.stderr
 
 
+def command_bare(folder, *arguments):
+    return run_bare(folder, f"import sys; from isotherm.cli import main; sys.exit(main({list(arguments)}))")
+
+
+def test_the_command_line_lists_losses_without_the_extras(bare):
+    done = command_bare(bare, "losses")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^NTXentLoss +\S.* +eq\. \d+$", done.stdout, re.MULTILINE)
+    assert "isotherm.nn.CACRLoss(t_pos=1.0" in command_bare(bare, "losses", "CACRLoss").stdout
+
+
 def test_the_command_line_says_what_is_missing(bare):
-    done = run_bare(bare, "import sys; from isotherm.cli import main; sys.exit(main(['losses']))")
+    done = command_bare(bare, "data", "get", "mnist")
     assert done.returncode == 2
     assert done.stderr.strip() == "isotherm: this needs rich: pip install -c constraints.txt 'isotherm[lab]'"
 

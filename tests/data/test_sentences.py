@@ -1,8 +1,6 @@
-"""Corpora of sentences and their loader: every row found again, nothing lost in silence, larger than memory."""
+"""Corpora of sentences: every row found again, nothing lost in silence, larger than memory."""
 
-import builtins
 import gzip
-import itertools
 import json
 import os
 import random
@@ -11,38 +9,14 @@ import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
+from corpus_files import TRIPLES, file, firsts, rows, sheet
 from isotherm.data import corpora, sentences
-from isotherm.data.loaders.sentences import TextLoader
 from isotherm.data.sentences import is_text, load_sentences, read
 
 REAL = Path(os.environ.get("ISOTHERM_DATA") or "/nonexistent") / "text" / "sentences.txt"
-TRIPLES = "sent0,sent1,hard_neg\na cat,the cat,a dog\nit rains,rain falls,the sun\n"
-
-
-def file(folder, content, name="corpus.txt"):
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def rows(corpus):
-    return corpus.texts(range(len(corpus)))
-
-
-def firsts(corpus):
-    return [row[0] for row in rows(corpus)]
-
-
-def sheet(folder, name="table.parquet", rows_a_group=None, **columns):
-    pq.write_table(pa.table(columns), folder / name, row_group_size=rows_a_group)
-    return folder / name
-
-
-# --- plain text ---------------------------------------------------------------------------------
 
 
 def test_a_text_is_one_sentence_a_line(tmp_path):
@@ -124,9 +98,6 @@ def test_a_line_longer_than_memory_should_hold_is_read_to_its_cut_only(tmp_path,
         assert corpus.notes == ("1 sentence cut after 10 characters",)
 
 
-# --- what is not UTF-8 ---------------------------------------------------------------------------
-
-
 def test_lines_that_are_not_utf8_are_left_out_and_named(tmp_path):
     content = b"".join(b"caf\xe9 %d\n" % i if i in (17, 240, 311) else b"line %d\n" % i for i in range(1, 400))
     corpus = read(file(tmp_path, content))
@@ -153,14 +124,6 @@ def test_a_file_in_latin1_is_refused_with_the_way_to_convert_it(tmp_path, name):
         read(path)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_a_file_in_utf16_or_utf32_is_refused_by_its_mark(tmp_path, encoding):
-    with pytest.raises(
-        ValueError, match=rf"is {encoding.upper()}, not UTF-8. Convert it: iconv -f {encoding} -t utf-8"
-    ):
-        read(file(tmp_path, "one\ntwo\n".encode(encoding)))
-
-
 def test_a_binary_file_is_no_text(tmp_path):
     with pytest.raises(ValueError, match="is no text file: byte 3 is NUL"):
         read(file(tmp_path, b"abc\0def\n"))
@@ -171,9 +134,6 @@ def test_a_text_whose_looked_at_beginning_ends_in_the_middle_of_a_character_is_t
     for lead in range(4):
         line = "a" * lead + "🙂🙂🙂"
         assert firsts(read(file(tmp_path, line))) == [line]
-
-
-# --- files that cannot be read -------------------------------------------------------------------
 
 
 def test_files_without_sentences_are_refused(tmp_path):
@@ -219,8 +179,6 @@ def test_settings_that_make_no_sense_are_refused(tmp_path, settings, words):
     with pytest.raises(ValueError, match=words):
         read(file(tmp_path, "one\n"), **settings)
 
-
-# --- against a naive reader -----------------------------------------------------------------------
 
 LETTERS = "ab c  \t\u00e9\u4f60\U0001f642\u2028\u0085\u3000\x1c.'\""
 
@@ -271,189 +229,6 @@ def test_the_same_rows_come_from_every_format(tmp_path, write):
     corpus = read(path, columns=["c", "a", "b"])
     assert rows(corpus) == [(c, a, b) for a, b, c in made]
     assert corpus.columns == ("anchor", "positive", "negative")
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def test_the_only_column_is_read_and_its_name_is_no_sentence(tmp_path):
-    corpus = read(file(tmp_path, "sentence\none\ntwo\n", "a.csv"))
-    assert (firsts(corpus), corpus.notes) == (["one", "two"], ())
-    corpus = read(file(tmp_path, "Was this a sentence?\none\n", "a.csv"))
-    assert firsts(corpus) == ["one"]
-    assert corpus.notes == ("'Was this a sentence?' is taken for the name of the only column, not for a sentence",)
-
-
-def test_of_several_columns_the_usual_one_is_read_and_pairs_are_pointed_at(tmp_path):
-    corpus = read(file(tmp_path, TRIPLES, "nli.csv"))
-    assert rows(corpus) == [("a cat",), ("it rains",)]
-    assert corpus.columns == ("sentence",)
-    assert corpus.notes[0].startswith(
-        "column 'sent0' of sent0, sent1, hard_neg is read; two or three of them as columns"
-    )
-    assert firsts(read(file(tmp_path, "text\tsentence\nno\tyes\n", "a.tsv"))) == ["yes"]
-
-
-def test_unusual_columns_must_be_named(tmp_path):
-    path = file(tmp_path, "left,right\na,b\n", "a.csv")
-    with pytest.raises(ValueError, match=r"has the columns left, right\. Say which to read"):
-        read(path)
-    with pytest.raises(ValueError, match="has no column 'middle'; it has: left, right"):
-        read(path, columns=["left", "middle"])
-    assert rows(read(path, columns="right")) == [("b",)]
-
-
-def test_two_columns_are_pairs_and_three_are_triples(tmp_path):
-    path = file(tmp_path, TRIPLES, "nli.csv")
-    pairs = read(path, columns=["sent0", "sent1"])
-    assert pairs.columns == ("anchor", "positive")
-    assert rows(pairs) == [("a cat", "the cat"), ("it rains", "rain falls")]
-    triples = read(path, columns=["sent0", "sent1", "hard_neg"])
-    assert triples.columns == ("anchor", "positive", "negative")
-    assert rows(triples) == [("a cat", "the cat", "a dog"), ("it rains", "rain falls", "the sun")]
-    assert triples.notes == ()
-
-
-def test_pairs_are_duplicates_if_both_sentences_are_the_same(tmp_path):
-    path = file(tmp_path, "a,b\nx,y\nx,z\nxy,\nx , y\n,xy\nx,yz\nxy,z\n", "a.csv")
-    corpus = read(path, columns=["a", "b"])
-    assert rows(corpus) == [("x", "y"), ("x", "z"), ("x", "yz"), ("xy", "z")]
-    assert corpus.ids.tolist() == [0, 1, 5, 6]
-    assert corpus.notes == ("2 lines without a sentence left out", "1 duplicate left out, the first of each stays")
-
-
-def test_a_quoted_field_may_hold_newlines_commas_and_quotes(tmp_path):
-    path = file(tmp_path, 'id,text\r\n1,"one,\r\ntwo\nthree"\r\n\r\n2,"say ""so"""\r\n3,plain "word"\r\n', "a.csv")
-    corpus = read(path, columns=["text"])
-    assert firsts(corpus) == ["one,\r\ntwo\nthree", 'say "so"', 'plain "word"']
-    assert corpus.notes == ("1 line without a sentence left out",)
-
-
-def test_a_field_longer_than_the_csv_modules_limit_is_read(tmp_path):
-    corpus = read(file(tmp_path, "text\n" + "x" * 200_000 + "\n", "a.csv"), longest=150_000)
-    assert firsts(corpus) == ["x" * 150_000]
-
-
-def test_a_row_with_too_few_or_too_many_fields_is_an_error_with_its_line(tmp_path):
-    with pytest.raises(ValueError, match=r"a\.csv, line 5: 1 fields, its header has 2 \(a, b\)"):
-        read(file(tmp_path, 'a,b\n1,2\n"3\n3",4\n5\n', "a.csv"), columns=["a"])
-    with pytest.raises(ValueError, match=r"line 2: 3 fields, its header has 2 .* quote what holds a ','"):
-        read(file(tmp_path, "a,b\nyes, indeed,2\n", "a.csv"), columns=["a"])
-
-
-def test_a_quote_that_is_never_closed_is_an_error_with_its_line(tmp_path):
-    with pytest.raises(ValueError, match="the row that begins on line 3: unexpected end of data"):
-        read(file(tmp_path, 'text\none\n"two\nthree\n', "a.csv"))
-    with pytest.raises(ValueError, match="the row that begins on line 2: ',' expected after '\"'"):
-        read(file(tmp_path, 'text\n"one" two\n', "a.csv"))
-
-
-def test_a_bad_line_of_a_csv_file_is_left_out_like_one_of_a_text(tmp_path):
-    corpus = read(file(tmp_path, b"\xef\xbb\xbftext\none\ncaf\xe9\nthree\n", "a.csv"))
-    assert firsts(corpus) == ["one", "three"]
-    assert corpus.ids.tolist() == [0, 2]
-    assert corpus.notes == ("line 3 is not UTF-8 (byte 0xe9): left out",)
-
-
-def test_a_column_that_is_there_twice_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="has 2 columns 'text'"):
-        read(file(tmp_path, "text,text\na,b\n", "a.csv"), columns=["text"])
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ('{"text": "two"', "line 3 is not JSON"),
-        ('["two"]', "line 3: an object such as .* was wanted, got"),
-        ('{"words": "two"}', "line 3 has no 'text'; it has: words"),
-        ('{"text": 2}', "line 3: 'text' is 2, not text"),
-    ],
-)
-def test_a_bad_line_of_json_is_an_error_with_its_number(tmp_path, line, words):
-    with pytest.raises(ValueError, match=words):
-        read(file(tmp_path, '{"text": "one"}\n\n' + line + "\n", "a.jsonl"))
-
-
-def test_json_lines_that_hold_nothing_or_no_utf8_are_left_out(tmp_path):
-    lines = [
-        b'{"text": "one"}',
-        b"",
-        b'{"text": null}',
-        b'{"text": "caf\xe9"}',
-        b'{"text": "\\ud83d"}',
-        b'{"text": "\\n"}',
-    ]
-    corpus = read(file(tmp_path, b"\xef\xbb\xbf" + b"\n".join(lines), "a.jsonl"))
-    assert firsts(corpus) == ["one"]
-    assert corpus.notes == (
-        "3 lines without a sentence left out",
-        "line 4 is not UTF-8 (byte 0xe9): left out; 2 such lines: 4, 5",
-    )
-
-
-def test_parquet_is_read_in_batches_and_by_column(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpora, "EVERY", 4)
-    words = [f"sentence {i}" if i % 5 else None for i in range(30)]
-    path = sheet(tmp_path, rows_a_group=10, text=words, number=list(range(30)))
-    corpus = read(path)
-    assert firsts(corpus) == [w for w in words if w]
-    assert corpus.ids.tolist() == [i for i in range(30) if i % 5]
-    assert corpus.notes[1:] == ("6 rows without a sentence left out",)
-    with pytest.raises(ValueError, match="column 'number' is int64, not text"):
-        read(path, columns=["number"])
-
-
-def test_parquet_with_repeated_or_large_strings_is_text_too(tmp_path):
-    encoded = pa.array(["one", "two", "one"]).dictionary_encode()
-    path = sheet(tmp_path, a=encoded, b=pa.array(["x", "y", "z"], pa.large_string()))
-    assert rows(read(path, columns=["a", "b"])) == [("one", "x"), ("two", "y"), ("one", "z")]
-
-
-def test_parquet_whose_text_is_not_utf8_loses_that_row(tmp_path):
-    bad = pa.array([b"one", b"caf\xe9", b"three"], pa.binary()).view(pa.string())
-    corpus = read(sheet(tmp_path, text=bad))
-    assert firsts(corpus) == ["one", "three"]
-    assert corpus.notes == ("row 2 is not UTF-8 (byte 0xe9): left out",)
-
-
-def test_a_damaged_parquet_file_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"a\.parquet is damaged"):
-        read(file(tmp_path, b"PAR1 and no more", "a.parquet"))
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    path = sheet(tmp_path, text=["one"])
-    real = builtins.__import__
-
-    def without(name, *rest):
-        if name.startswith("pyarrow"):
-            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ModuleNotFoundError, match=r"needs pyarrow: pip install 'isotherm\[parquet\]'"):
-        read(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.txt", "one\ntwo\n"), ("a.csv", "text\none\ntwo\n"), ("a.jsonl", '{"text":"one"}\n{"text":"two"}\n')],
-)
-def test_packed_files_are_unpacked_on_the_way(tmp_path, name, content):
-    corpus = read(file(tmp_path, gzip.compress(content.encode()), name + ".gz"))
-    assert firsts(corpus) == ["one", "two"]
-    assert corpus.name == "a"
-
-
-def test_packed_files_that_break_off_or_are_parquet_are_refused(tmp_path):
-    packed = gzip.compress(b"one\ntwo\n" * 1000)
-    with pytest.raises(ValueError, match=r"a\.txt\.gz is damaged"):
-        read(file(tmp_path, packed[: len(packed) // 2], "a.txt.gz"))
-    with pytest.raises(ValueError, match=r"Unpack it first: gunzip a\.parquet\.gz"):
-        read(file(tmp_path, packed, "a.parquet.gz"))
-
-
-# --- names, subsets, fingerprints ------------------------------------------------------------------
 
 
 def test_names_of_sentences_are_told_from_names_of_images():
@@ -580,158 +355,3 @@ def test_the_real_corpus_is_whole():
     assert len(corpus) == 150_672
     assert corpus.notes == ()
     assert firsts(corpus) == [line.strip() for line in REAL.read_text(encoding="utf-8").split("\n")[:-1]]
-
-
-# --- the loader ------------------------------------------------------------------------------------
-
-
-def tokenize(texts):
-    """A token a byte; 0 pads."""
-    rows = [torch.tensor(list(text.encode())) for text in texts]
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-
-
-def words(tokens):
-    return [bytes(row[row > 0].tolist()).decode() for row in tokens]
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    draw = random.Random(1)
-    return read(file(tmp_path, "".join(f"{i} " + "x" * draw.randrange(1, 60) + "\n" for i in range(203))))
-
-
-def loader(corpus, **settings):
-    return TextLoader(corpus, tokenize, **({"views": 2, "batch": 16, "seed": 3} | settings))
-
-
-def same(one, other):
-    return all(
-        torch.equal(a, b)
-        for x, y in zip(one, other, strict=True)
-        for a, b in zip([*x.views, x.labels, x.indices], [*y.views, y.labels, y.indices], strict=True)
-    )
-
-
-def test_an_epoch_shows_every_sentence_once_in_an_order_of_its_own(corpus):
-    dealt = loader(corpus, drop_last=False)
-    indices = [torch.cat([batch.indices for batch in dealt.epoch(e)]).tolist() for e in (0, 1)]
-    assert sorted(indices[0]) == sorted(indices[1]) == list(range(203))
-    assert indices[0] != indices[1]
-    assert len(dealt) == 13
-    assert len(loader(corpus)) == len(list(loader(corpus).epoch(0))) == 12
-    assert loader(corpus, shuffle=False).order(5).tolist() == list(range(203))
-
-
-def test_views_of_a_sentence_are_its_tokens_again_and_nobody_knows_a_label(corpus):
-    batch = next(iter(loader(corpus, views=3).epoch(0)))
-    assert len(batch.views) == 3
-    for view in batch.views:
-        assert view.dtype == torch.int64
-        assert words(view) == [text for (text,) in corpus.texts(batch.indices)]
-    assert batch.labels.dtype == torch.int64
-    assert batch.labels.tolist() == [-1] * 16
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_pairs_and_triples_are_views(tmp_path, count):
-    names = ["sent0", "sent1", "hard_neg"][:count]
-    triples = read(file(tmp_path, TRIPLES, "nli.csv"), columns=names)
-    (batch,) = loader(triples, views=count, batch=2).epoch(0)
-    assert [*zip(*map(words, batch.views), strict=True)] == triples.texts(batch.indices)
-    assert len({view.shape[1] for view in batch.views}) > 1  # each padded for itself
-
-
-@pytest.mark.parametrize("bucket", [1, 4])
-def test_batches_depend_on_seed_and_epoch_alone(corpus, bucket):
-    first = list(loader(corpus, bucket=bucket).epoch(2))
-    assert same(first, list(loader(corpus, bucket=bucket, prefetch=0).epoch(2)))
-    for other in (loader(corpus, bucket=bucket, seed=4).order(2), loader(corpus, bucket=bucket).order(3)):
-        assert not torch.equal(other, loader(corpus, bucket=bucket).order(2))
-
-
-@pytest.mark.parametrize("bucket", [1, 4])
-def test_an_epoch_resumed_in_the_middle_goes_on_the_same(corpus, bucket):
-    dealt = loader(corpus, bucket=bucket)
-    assert same(list(dealt.epoch(1))[7:], list(dealt.epoch(1, start=7)))
-    assert list(dealt.epoch(1, start=12)) == []
-    with pytest.raises(ValueError, match="an epoch has 12 batches; cannot start at 13"):
-        dealt.epoch(1, start=13)
-
-
-@pytest.mark.parametrize("bucket", [1, 4])
-@pytest.mark.parametrize("world", [2, 5])
-def test_the_shares_of_all_processes_are_the_batch_of_one(corpus, world, bucket):
-    settings = {"bucket": bucket, "drop_last": False}
-    alone = list(loader(corpus, **settings).epoch(0))
-    shares = [list(loader(corpus, **settings, rank=rank, world=world).epoch(0)) for rank in range(world)]
-    for number, batch in enumerate(alone):
-        parts = [share[number] for share in shares]
-        assert torch.equal(batch.indices, torch.cat([part.indices for part in parts]))
-        assert torch.equal(batch.labels, torch.cat([part.labels for part in parts]))
-        for view in range(2):
-            assert words(batch.views[view]) == [text for part in parts for text in words(part.views[view])]
-
-
-def test_a_share_of_a_last_batch_may_be_empty(corpus):
-    last = list(loader(corpus, batch=101, drop_last=False, rank=2, world=3).epoch(0))[-1]
-    assert [tuple(view.shape) for view in last.views] == [(0, 1), (0, 1)]
-
-
-def padding(dealt):
-    return sum(int((batch.views[0] == 0).sum()) for batch in dealt.epoch(0))
-
-
-def test_buckets_keep_every_sentence_once_and_lower_the_padding(corpus):
-    plain, bucketed = loader(corpus, drop_last=False), loader(corpus, drop_last=False, bucket=6)
-    assert sorted(bucketed.order(0).tolist()) == list(range(203))
-    assert padding(bucketed) < 0.4 * padding(plain)
-    # What is left over at the end is left over as it was, not the longest sentences.
-    assert torch.equal(bucketed.order(0)[192:], plain.order(0)[192:])
-
-
-def test_buckets_are_made_of_neighbours_in_the_order_and_dealt_shuffled(corpus):
-    plain, bucketed = loader(corpus, bucket=1), loader(corpus, bucket=3)
-    number = {place: i // 48 for i, place in enumerate(plain.order(0).tolist())}
-    batches = bucketed.order(0)[:192].view(12, 16)
-    buckets = [{number[place] for place in batch.tolist()} for batch in batches]
-    assert all(len(bucket) == 1 for bucket in buckets)
-    dealt = [bucket.pop() for bucket in buckets]
-    assert sorted(dealt) == sorted([0, 1, 2, 3] * 3)
-    assert dealt != sorted(dealt)
-    sizes = corpus.sizes[batches]
-    for bucket in range(4):
-        spans = sorted((int(sizes[i].min()), int(sizes[i].max())) for i in range(12) if dealt[i] == bucket)
-        assert all(low[1] <= high[0] for low, high in itertools.pairwise(spans))
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"batch": 0}, "a batch holds 1 sentence or more, got 0"),
-        ({"bucket": 0}, "a bucket holds 1 batch or more, got 0"),
-        ({"views": 0}, "a sentence is shown 1 time or more, got 0 views"),
-        ({"rank": 2, "world": 2}, "rank 2 is not one of 2 processes"),
-        ({"batch": 2, "world": 3}, "a batch of 2 cannot be shared by 3 processes"),
-        (
-            {"batch": 204},
-            "a batch of 204 is larger than corpus with its 203 sentences; contrastive learning needs others",
-        ),
-    ],
-)
-def test_a_loader_refuses_what_cannot_be_dealt(corpus, settings, words):
-    with pytest.raises(ValueError, match=words):
-        loader(corpus, **settings)
-
-
-def test_pairs_have_two_views(tmp_path):
-    pairs = read(file(tmp_path, TRIPLES, "nli.csv"), columns=["sent0", "sent1"])
-    with pytest.raises(ValueError, match="nli holds anchor, positive: 2 views, got 3"):
-        loader(pairs, views=3, batch=2)
-
-
-@pytest.mark.parametrize("prefetch", [0, 2])
-def test_a_tokenizer_that_gives_something_else_is_found_out(corpus, prefetch):
-    wrong = TextLoader(corpus, lambda texts: torch.zeros(len(texts), 4), views=2, batch=16, prefetch=prefetch)
-    with pytest.raises(ValueError, match=r"tokenize must give int64 \(16, T\) for 16 sentences, got torch.float32"):
-        next(iter(wrong.epoch(0)))

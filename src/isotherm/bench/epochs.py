@@ -57,10 +57,10 @@ def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, float]:
     return best
 
 
-def targets(found: dict[str, float]) -> list[Target]:
-    rival = max((rate, name) for name, rate in found.items() if name.startswith("lightly"))
-    ratio = found[OURS] / rival[0]
-    share = found[SAVING] / (Runtime().checkpoint + found[SAVING])
+def targets(rates: dict[str, float]) -> list[Target]:
+    rival = max((rate, name) for name, rate in rates.items() if name.startswith("lightly"))
+    ratio = rates[OURS] / rival[0]
+    share = rates[SAVING] / (Runtime().checkpoint + rates[SAVING])
     return [
         Target(f"epochs of SimCLR, against {rival[1]}", "≥ 2×", f"{ratio:.1f}×", ratio >= 2),
         Target("checkpoints at their default frequency", "≤ 3 % of the time", f"{share:.2%}", share <= 0.03),
@@ -82,13 +82,13 @@ def _ours(folder: Path, number: int) -> tuple[float, float]:
     config = configure({**settings, "monitor": 0, "test": "train"})
     place = Runtime(out=folder / str(number), quiet=True, checkpoint=1e9)
     runs.prepare(folder / str(number), config, resume=False)
-    made = Run(fabric_for(config, place), config, place)
-    made.to_the_end()
+    run = Run(fabric_for(config, place), config, place)
+    run.to_the_end()
     lines = [json.loads(line) for line in (folder / str(number) / runs.METRICS).read_text().splitlines()]
     first, second = (line["seconds"] for line in lines if "epoch" in line)
     began = time.perf_counter()
-    save_checkpoint(folder / str(number) / runs.CHECKPOINT, made.state.saved({}, 0))
-    return len(made.loader) * BATCH / (second - first), time.perf_counter() - began
+    save_checkpoint(folder / str(number) / runs.CHECKPOINT, run.state.saved({}, 0))
+    return len(run.loader) * BATCH / (second - first), time.perf_counter() - began
 
 
 def _lightly(images: Images, workers: int) -> Callable[[], float]:

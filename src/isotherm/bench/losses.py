@@ -104,12 +104,12 @@ def _two(loss: rivals.TwoViews, views: Sequence[Tensor]) -> Callable[[], object]
 def targets(rows: Sequence[Row]) -> list[Target]:
     """The promises of the project that this run can judge."""
     seconds = {(r.name, r.pairs): r.seconds for r in rows}
-    found: list[Target] = []
+    judged: list[Target] = []
 
     def faster(name: str, n: int, rival: str, times: float) -> None:
         if (name, n) in seconds and (rival, n) in seconds:
             ratio = seconds[rival, n] / seconds[name, n]
-            found.append(
+            judged.append(
                 Target(f"{name} at {n} pairs against {rival}", f"≥ {times:g}×", f"{ratio:.2f}×", ratio >= times)
             )
 
@@ -127,10 +127,10 @@ def targets(rows: Sequence[Row]) -> list[Target]:
         limit = {4096: 100e6, 65_536: 1e9}.get(row.pairs)
         if limit and row.extra_bytes is not None:
             what = f"{row.name} at {row.pairs} pairs, peak extra memory"
-            found.append(
+            judged.append(
                 Target(what, f"< {limit / 1e6:.0f} MB", f"{row.extra_bytes / 1e6:.0f} MB", row.extra_bytes < limit)
             )
-    return found
+    return judged
 
 
 def save(path: Path, rows: Sequence[Row], judged: Sequence[Target]) -> None:

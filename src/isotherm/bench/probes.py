@@ -79,25 +79,25 @@ def run(rounds: int, peers: bool, note: Callable[[str, str], None]) -> Found:
     return Found(neighbours, knn_extra, exact, best, slow, slow_seconds, each, measures_extra)
 
 
-def targets(found: Found) -> list[Target]:
+def targets(result: Found) -> list[Target]:
     """The promises this run can judge."""
     judged = [
         Target(f"kNN, against {rival}", f"≤ {most:g}×", f"{ratio:.2f}×", ratio <= most)
         for rival, most in ((SKLEARN, 1.0), (LIGHTLY, 1.0), (FAISS, 1.3))
-        if rival in found.knn
-        for ratio in [found.knn[OURS] / found.knn[rival]]
+        if rival in result.knn
+        for ratio in [result.knn[OURS] / result.knn[rival]]
     ]
-    if found.knn_extra is not None:
-        judged.append(_memory("kNN", found.knn_extra))
-    apart = 100 * (found.protocol.accuracy - found.linear.accuracy)
-    total = sum(found.measures.values())
+    if result.knn_extra is not None:
+        judged.append(_memory("kNN", result.knn_extra))
+    apart = 100 * (result.protocol.accuracy - result.linear.accuracy)
+    total = sum(result.measures.values())
     judged += [
-        Target("linear probe", "< 15 s", f"{found.linear_seconds:.1f} s", found.linear_seconds < 15),
+        Target("linear probe", "< 15 s", f"{result.linear_seconds:.1f} s", result.linear_seconds < 15),
         Target(f"linear probe, below {PROTOCOL}", "≤ 0.3 points", f"{apart:+.2f} points", apart <= 0.3),
         Target("all measures", "< 20 s", f"{total:.1f} s", total < 20),
     ]
-    if found.measures_extra is not None:
-        judged.append(_memory("all measures", found.measures_extra))
+    if result.measures_extra is not None:
+        judged.append(_memory("all measures", result.measures_extra))
     return judged
 
 
@@ -133,8 +133,8 @@ def _neighbours(
             torch.mm(q, train.T)
 
     def sklearn() -> object:
-        found = importlib.import_module("sklearn.neighbors")
-        fitted = found.NearestNeighbors(n_neighbors=K, algorithm="brute", n_jobs=-1).fit(train.numpy())
+        neighbors = importlib.import_module("sklearn.neighbors")
+        fitted = neighbors.NearestNeighbors(n_neighbors=K, algorithm="brute", n_jobs=-1).fit(train.numpy())
         return fitted.kneighbors(test.numpy())
 
     contenders: dict[str, Callable[[], object]] = {

@@ -49,55 +49,55 @@ def run(rounds: int, data: str, note: Callable[[str, str], None]) -> dict[str, d
         corpus = load_sentences(data)
         rival = library.SentenceTransformer(str(out / "model"), device="cpu")
         texts = [row[0] for row in corpus.texts(range(ENCODED))]
-        found: dict[str, dict[str, float]] = {"encoding": {}, "training": {}}
+        rates: dict[str, dict[str, float]] = {"encoding": {}, "training": {}}
         encoding = {
             OURS: lambda: encoder.encode(texts, BATCH),
             THEIRS: lambda: rival.encode(texts, batch_size=BATCH, show_progress_bar=False),
         }
         for name, seconds in best_times(encoding, rounds):
-            found["encoding"][name] = max(found["encoding"].get(name, 0.0), ENCODED / seconds)
-            note("encoding", f"{name} {found['encoding'][name]:,.0f} sentences/s")
-        made = _made(data, out)
-        training = {OURS: _ours(made), THEIRS: _theirs(made, rival)}
+            rates["encoding"][name] = max(rates["encoding"].get(name, 0.0), ENCODED / seconds)
+            note("encoding", f"{name} {rates['encoding'][name]:,.0f} sentences/s")
+        trainer = _trainer(data, out)
+        training = {OURS: _ours(trainer), THEIRS: _theirs(trainer, rival)}
         for name, seconds in best_times(training, rounds):
-            found["training"][name] = max(found["training"].get(name, 0.0), STEPS * BATCH / seconds)
-            note("training", f"{name} {found['training'][name]:,.1f} sentences/s")
-    return found
+            rates["training"][name] = max(rates["training"].get(name, 0.0), STEPS * BATCH / seconds)
+            note("training", f"{name} {rates['training'][name]:,.1f} sentences/s")
+    return rates
 
 
-def targets(found: dict[str, dict[str, float]]) -> list[Target]:
-    made = []
+def targets(rates: dict[str, dict[str, float]]) -> list[Target]:
+    judged = []
     for what, least in (("encoding", 0.9), ("training", 1.0)):
-        ratio = found[what][OURS] / found[what][THEIRS]
-        made.append(Target(f"{what}, against {THEIRS}", f"≥ {least:g}×", f"{ratio:.2f}×", ratio >= least))
-    return made
+        ratio = rates[what][OURS] / rates[what][THEIRS]
+        judged.append(Target(f"{what}, against {THEIRS}", f"≥ {least:g}×", f"{ratio:.2f}×", ratio >= least))
+    return judged
 
 
-def _made(data: str, out: Path) -> Run:
+def _trainer(data: str, out: Path) -> Run:
     """A run that is ready for its first step."""
     settings = {"data": data, "images": STEPS * BATCH, "encoder": text.INSTALLED, "encoder.length": LENGTH}
     config = configure({**settings, "batch": BATCH, "head": "none", "monitor": 0})
     place = Runtime(out=out / "run", quiet=True)
     runs.prepare(out / "run", config, resume=False)
-    made = Run(fabric_for(config, place), config, place)
-    made.state.method.train()
-    with made.closing():
-        return made
+    training = Run(fabric_for(config, place), config, place)
+    training.state.method.train()
+    with training.closing():
+        return training
 
 
-def _ours(made: Run) -> Callable[[], None]:
+def _ours(training: Run) -> Callable[[], None]:
     epochs = itertools.count()
 
     def steps() -> None:
-        for batch in made.loader.epoch(next(epochs)):
-            made.advance(batch)
+        for batch in training.loader.epoch(next(epochs)):
+            training.advance(batch)
 
     return steps
 
 
-def _theirs(made: Run, model: Any) -> Callable[[], None]:
+def _theirs(training: Run, model: Any) -> Callable[[], None]:
     """The same sentences in the same batches."""
-    corpus: Any = made.state.built.material
+    corpus: Any = training.state.built.material
     model = copy.deepcopy(model)
     model.max_seq_length = LENGTH
     losses = importlib.import_module("sentence_transformers.losses")
@@ -107,7 +107,7 @@ def _theirs(made: Run, model: Any) -> Callable[[], None]:
     epochs = itertools.count()
 
     def steps() -> None:
-        for indices in made.loader.order(next(epochs)).split(BATCH):
+        for indices in training.loader.order(next(epochs)).split(BATCH):
             sentences = [row[0] for row in corpus.sentences.texts(indices)]
             optimizer.zero_grad()
             features = [model.preprocess(sentences) for _ in range(2)]

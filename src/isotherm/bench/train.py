@@ -22,7 +22,7 @@ FAST = "SimCLR step, channels_last + bfloat16"
 
 def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, dict[str, float]]:
     """Seconds a step of each way, for each network."""
-    found = {}
+    results = {}
     for name, batch in NETWORKS.items():
         contenders = _contenders(name, batch)
         best = dict.fromkeys(contenders, float("inf"))
@@ -32,8 +32,8 @@ def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, dict[str, fl
         for what, seconds in best_times(contenders, rounds):
             best[what] = min(best[what], seconds)
             note(f"{name}: timing", f"{what} {2 * batch / best[what]:,.0f} views/s")
-        found[name] = best
-    return found
+        results[name] = best
+    return results
 
 
 def targets(seconds: dict[str, dict[str, float]]) -> list[Target]:

@@ -52,7 +52,7 @@ def _pil(pixels: Tensor) -> list[Tensor]:
     image, enhance, ops = (importlib.import_module(f"PIL.{m}") for m in ("Image", "ImageEnhance", "ImageOps"))
     views = []
     for _ in range(2):
-        made = []
+        images = []
         for array in pixels.permute(0, 2, 3, 1).numpy():
             view = image.fromarray(array)
             area = 1024 * random.uniform(0.08, 1.0)
@@ -72,8 +72,8 @@ def _pil(pixels: Tensor) -> list[Tensor]:
                         view = getattr(enhance, change)(view).enhance(random.uniform(0.6, 1.4))
             if random.random() < 0.2:
                 view = view.convert("L").convert("RGB")
-            made.append(torch.from_numpy(np.array(view)).permute(2, 0, 1).float() / 255)
-        views.append(torch.stack(made))
+            images.append(torch.from_numpy(np.array(view)).permute(2, 0, 1).float() / 255)
+        views.append(torch.stack(images))
     return views
 
 

@@ -85,14 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"isotherm {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    listing = commands.add_parser(
-        "losses",
-        help="every loss: what it says, its paper, its settings",
-        description="Every loss: what it says, its paper and equation, its settings. With a NAME: its whole docstring.",
-    )
-    listing.add_argument("name", nargs="?", metavar="NAME", help="show this loss in full, with its equation")
-    listing.set_defaults(run=losses.run)
-
+    losses.add(commands)
     check.add(commands)
     data.add(commands)
     commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)

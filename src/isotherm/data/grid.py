@@ -42,14 +42,14 @@ def _tile(x: Tensor, images: Images, edge: int) -> Tensor:
     colours = x[:channels]
     if channels != 3:  # gray, or channels that are no colours: side by side in gray
         colours = torch.cat(list(colours), 1)[None].expand(3, -1, -1)
-    shown = _enlarged(colours, edge, edge * colours.shape[2] // colours.shape[1])
+    tile = _enlarged(colours, edge, edge * colours.shape[2] // colours.shape[1])
     if not images.bits:
-        return shown
+        return tile
     strip = x[channels:, 0, 0].to(torch.float32)
     strip = _enlarged(strip[None, :, None].expand(3, -1, -1) * 0.8 + 0.1, edge, max(6, edge // 8))
-    return torch.cat([shown, strip], 2)
+    return torch.cat([tile, strip], 2)
 
 
 def _enlarged(x: Tensor, height: int, width: int) -> Tensor:
-    made = torch.nn.functional.interpolate(x[None].clamp(0, 1), (height, width), mode="nearest")[0]
-    return (made * 255).round().to(torch.uint8)
+    enlarged = torch.nn.functional.interpolate(x[None].clamp(0, 1), (height, width), mode="nearest")[0]
+    return (enlarged * 255).round().to(torch.uint8)

@@ -106,8 +106,8 @@ def from_index(images: Images, path: Path) -> Images:
 
 def _places(images: Images, ids: Tensor) -> Tensor:
     order = torch.argsort(images.ids)
-    found = torch.searchsorted(images.ids[order], ids).clamp_max(len(order) - 1)
-    indices = order[found]
+    nearest = torch.searchsorted(images.ids[order], ids).clamp_max(len(order) - 1)
+    indices = order[nearest]
     missing = int((images.ids[indices] != ids).sum())
     if missing:
         raise ValueError(f"{images.name} lacks {missing} of the {len(ids)} images the index names.")

@@ -59,15 +59,15 @@ def digits_on_images(images: Images, digits: Images, unique: int, seed: int = 0)
     height, width = images.shape[1:]
     h, w = digits.shape[1:]
     corners = [(int(a * height), int(b * width)) for a in OFFSETS for b in OFFSETS]
-    drawn = torch.argsort(uniforms(digits.ids, 1, seed=seed, epoch=0, view=-3)[:, 0], stable=True)[:unique]
+    kept_digits = torch.argsort(uniforms(digits.ids, 1, seed=seed, epoch=0, view=-3)[:, 0], stable=True)[:unique]
     u = uniforms(images.ids, 1, seed=seed, epoch=0, view=-4)[:, 0]
     which = torch.floor(u.double() * unique).long()
-    ink = digits.pixels[drawn].amax(1, keepdim=True)  # digits are gray: the brightest channel
+    ink = digits.pixels[kept_digits].amax(1, keepdim=True)  # digits are gray: the brightest channel
     pixels = images.pixels.clone()
     for top, left in corners:
         part = pixels[:, :, top : top + h, left : left + w]
         torch.maximum(part, ink[which][:, :, : part.shape[2], : part.shape[3]], out=part)
-    labels = {**images.more_labels, DIGIT: digits.labels[drawn][which], "digit_image": which}
+    labels = {**images.more_labels, DIGIT: digits.labels[kept_digits][which], "digit_image": which}
     return replace(images, pixels=pixels, more_labels=labels, notes=(*images.notes, f"{unique} unique digits"))
 
 

@@ -10,8 +10,8 @@ def root(given: Path | str | None = None) -> Path:
     """The folder that holds one folder per set; `given` wins over the environment."""
     if given is not None:
         return Path(given).expanduser()
-    chosen = os.environ.get("ISOTHERM_DATA")
-    return Path(chosen).expanduser() if chosen else _users()
+    environment = os.environ.get("ISOTHERM_DATA")
+    return Path(environment).expanduser() if environment else _users()
 
 
 def cache(given: Path | str | None = None) -> Path:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from isotherm.checks import at_least, did_you_mean, known_settings, parameters
 from isotherm.data import roots
-from isotherm.data.corpora import READERS, form, must_be_text, opened, whole_characters
+from isotherm.data.corpora import READERS, Row, form, must_be_text, opened, whole_characters
 from isotherm.data.sources.reading import count
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ class Sentences:
                 f"got {tuple(self.starts.shape)} and {tuple(self.lengths.shape)}."
             )
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
     @property
     def sizes(self) -> Tensor:
         """int64 (N,): the bytes of each row, all its sentences together."""
         return self.lengths.sum(1)
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     def texts(self, indices: Tensor | Sequence[int]) -> list[tuple[str, ...]]:
         """The rows at these indices: a tuple each, of as many sentences as there are columns."""
@@ -92,15 +92,10 @@ class Sentences:
 
     def subset(self, index: Tensor, *notes: str) -> Sentences:
         """These rows, in this order; ids stay."""
-        if len(index) == 0:
+        if not len(index):
             raise ValueError(f"{self.name}: the subset is empty.")
-        return replace(
-            self,
-            ids=self.ids[index],
-            starts=self.starts[index],
-            lengths=self.lengths[index],
-            notes=self.notes + notes,
-        )
+        ids, starts, lengths = (column[index] for column in (self.ids, self.starts, self.lengths))
+        return replace(self, ids=ids, starts=starts, lengths=lengths, notes=self.notes + notes)
 
     def fingerprint(self) -> str:
         """What tells one corpus from another: ids, and about 4 MB of the text, spread over all of it."""
@@ -161,18 +156,11 @@ def read(
     reader = READERS.get(form(path))
     with _on_disk(path, reader is not None or path.suffix == ".gz") as file:
         if reader is not None:
-            end = 0
-            for number, (line, fields) in enumerate(reader(path, wanted, notes, told)):
-                if clean := sieve.row(line, fields):
-                    sieve.keep(number, end, clean)
-                    end += file.write(b"".join(clean))
+            _copy_rows(reader(path, wanted, notes, told), sieve, file)
             text = _mapped(file)
         else:
             if path.suffix == ".gz":
-                with opened(path) as (stream, packed):
-                    while chunk := stream.read(CHUNK):
-                        file.write(chunk)
-                        told(f"unpacking {path.name}", packed.tell(), path.stat().st_size)
+                _unpack(path, file, told)
             text = _mapped(file)
             _index(text, sieve, path, told)
     counted = sieve.notes("row" if form(path) == ".parquet" else "line")
@@ -185,6 +173,22 @@ def read(
         notes.append(f"{count(doubled, 'duplicate')} {done}")
     name = Path(path.name.removesuffix(".gz")).stem
     return Sentences(name, ROLES[lengths.shape[1] - 1], ids, text, starts, lengths, tuple(notes))
+
+
+def _copy_rows(rows: Iterator[Row], sieve: _Sieve, file: IO[bytes]) -> None:
+    """The sentences of a table, one row after the other, as `Sentences` finds them."""
+    end = 0
+    for number, (line, fields) in enumerate(rows):
+        if clean := sieve.row(line, fields):
+            sieve.keep(number, end, clean)
+            end += file.write(b"".join(clean))
+
+
+def _unpack(path: Path, file: IO[bytes], told: Note) -> None:
+    with opened(path) as (stream, packed):
+        while chunk := stream.read(CHUNK):
+            file.write(chunk)
+            told(f"unpacking {path.name}", packed.tell(), path.stat().st_size)
 
 
 class _Sieve:

@@ -69,13 +69,13 @@ class Classified:
 
 def folder(given: Path | str | None = None) -> Path:
     """The folder that holds SentEval's data: the given one, else `senteval` in the data root."""
-    found = Path(given).expanduser() if given is not None else roots.root() / "senteval"
-    if not found.is_dir():
+    place = Path(given).expanduser() if given is not None else roots.root() / "senteval"
+    if not place.is_dir():
         raise ValueError(
-            f"no folder {found} with SentEval's data. "
+            f"no folder {place} with SentEval's data. "
             "Set ISOTHERM_DATA to a folder that holds it as `senteval`, or pass the folder."
         )
-    return found
+    return place
 
 
 def rated(root: Path, task: str, part: str = "test") -> tuple[tuple[Rated, ...], tuple[str, ...]]:
@@ -213,8 +213,8 @@ def _body(root: Path, name: str, header: str) -> Iterator[tuple[str, str]]:
 def _halves(root: Path, zeros: str, ones: str) -> Classified:
     """SentEval's order: the file of class 1, then that of class 0."""
     one, zero = ([_words(line) for _, line in _lines(root, name)] for name in (ones, zeros))
-    for name, found in ((ones, one), (zeros, zero)):
-        _some(root / name, found)
+    for name, sentences in ((ones, one), (zeros, zero)):
+        _some(root / name, sentences)
     return Classified((*one, *zero), (1,) * len(one) + (0,) * len(zero))
 
 

@@ -79,8 +79,8 @@ def from_timm(model: str, channels: int, settings: dict[str, Any]) -> nn.Module:
     # A name may carry a tag of its weights: resnet50.a1_in1k.
     if model.partition(".")[0] not in known:
         raise ValueError(f"timm has no model '{model}'{did_you_mean(model, known, listed=())}")
-    made: nn.Module = timm.create_model(model, **{"num_classes": 0, "in_chans": channels, **settings})
-    return made
+    network: nn.Module = timm.create_model(model, **{"num_classes": 0, "in_chans": channels, **settings})
+    return network
 
 
 def from_torchvision(model: str, channels: int, settings: dict[str, Any]) -> nn.Module:
@@ -93,13 +93,13 @@ def from_torchvision(model: str, channels: int, settings: dict[str, Any]) -> nn.
             f"torchvision's networks take 3 channels, got {channels}. Use timm:{model} or one of ours: "
             f"{', '.join(NETWORKS)}."
         )
-    made: nn.Module = torchvision.models.get_model(model, **{"weights": None, **settings})
-    linear = [path for path, part in made.named_modules() if isinstance(part, nn.Linear)]
+    network: nn.Module = torchvision.models.get_model(model, **{"weights": None, **settings})
+    linear = [path for path, part in network.named_modules() if isinstance(part, nn.Linear)]
     if not linear:
         raise ValueError(f"torchvision:{model} does not end in a linear layer that could be taken off.")
     parent, _, last = linear[-1].rpartition(".")
-    setattr(made.get_submodule(parent), last, nn.Identity())
-    return made
+    setattr(network.get_submodule(parent), last, nn.Identity())
+    return network
 
 
 def installed(library: str, model: str) -> Any:
@@ -123,12 +123,12 @@ def installed(library: str, model: str) -> Any:
 
 def adopt(module: nn.Module, channels: int, size: int) -> Encoder:
     """The module itself, with its `width`."""
-    found = width_of(module, channels, size)
+    width = width_of(module, channels, size)
     if not hasattr(module, "width"):
-        module.width = found  # type: ignore[assignment]
-    elif module.width != found:
+        module.width = width  # type: ignore[assignment]
+    elif module.width != width:
         raise ValueError(
-            f"{type(module).__name__} gives {found} features but has a `width` of {module.width!r}, which in an "
+            f"{type(module).__name__} gives {width} features but has a `width` of {module.width!r}, which in an "
             "encoder is their number. Wrap it: nn.Sequential(module)."
         )
     return cast(Encoder, module)

@@ -37,17 +37,17 @@ class Head(nn.Sequential):
         if not affine_last and not bn_last:
             raise ValueError("affine_last=False is about the last layer's BN: it needs bn_last=True.")
         inside = features if hidden is None else hidden
-        made: list[nn.Module] = []
+        stack: list[nn.Module] = []
         for i in range(layers):
             last = i == layers - 1
             normalized = bn_last if last else bn
             after = width if last else inside
-            made.append(nn.Linear(features if i == 0 else inside, after, bias=not normalized))
+            stack.append(nn.Linear(features if i == 0 else inside, after, bias=not normalized))
             if normalized:
-                made.append(nn.BatchNorm1d(after, affine=affine_last or not last))
+                stack.append(nn.BatchNorm1d(after, affine=affine_last or not last))
             if not last:
-                made.append(nn.ReLU(inplace=True))
-        super().__init__(*made)
+                stack.append(nn.ReLU(inplace=True))
+        super().__init__(*stack)
         self.features, self.width = features, width if layers else features
 
     def forward(self, x: Tensor) -> Tensor:

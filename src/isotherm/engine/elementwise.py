@@ -97,7 +97,7 @@ class Smooth:
             slope, *rest = torch.autograd.grad(value, wanted, g, allow_unused=True)
             # what is hidden has g = 0; a slope that is infinite there (a root at s = 1) must not make it NaN
             slope = torch.zeros_like(s) if slope is None else slope.masked_fill_(g == 0, 0.0)
-            found = iter(rest)
-            return slope, tuple(next(found) if p.requires_grad else None for p in self.parameters)
+            gradients = iter(rest)
+            return slope, tuple(next(gradients) if p.requires_grad else None for p in self.parameters)
 
         return out.copy_(value.detach()), pull

@@ -86,8 +86,8 @@ class _Rows(torch.autograd.Function):
                     ctx.hidden.hide(ds, rows, slice(0, len(candidates)), 0.0)
                     dq[rows] += ds @ candidates
                     dc.addmm_(ds.T, queries[rows])
-        found = iter(learned)
-        return (None, None, None, dq, dc, dp, *(next(found) if p.requires_grad else None for p in parameters))
+        gradients = iter(learned)
+        return (None, None, None, dq, dc, dp, *(next(gradients) if p.requires_grad else None for p in parameters))
 
 
 def _strip(queries: Tensor, candidates: Tensor, hidden: Mask, rows: slice) -> Tensor:

@@ -1,10 +1,16 @@
-"""The exact k-th largest entry of every row."""
+"""The exact largest entries of every row, without sorting the row."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 from torch import Tensor
+
+LAYERS = 16
+"""Entries of a column that `largest_values` folds a row into."""
+WHOLE_ROWS = 32
+"""Rows that are searched whole at once: their keys take twice the memory of the rows."""
+_LOW = (1 << 32) - 1
 
 
 def kth_largest(rows: Tensor, k: int) -> Tensor:
@@ -18,3 +24,74 @@ def kth_largest(rows: Tensor, k: int) -> Tensor:
         place = rows.shape[1] - k
         return torch.from_numpy(np.partition(rows.detach().numpy(), place, axis=1)[:, place].copy())
     return rows.topk(k, dim=1, sorted=False).values.amin(1)
+
+
+def largest_values(rows: Tensor, k: int) -> Tensor:
+    """The k largest values of each row, the largest first."""
+    if rows.shape[1] // LAYERS < 4 * k:
+        return rows.topk(k, dim=1).values
+    return rows.gather(1, _folded(rows, k, LAYERS)).sort(dim=1, descending=True).values
+
+
+def largest(rows: Tensor, k: int, layers: int = 1) -> tuple[Tensor, Tensor]:
+    """The k largest values of each row of float32 and their indices; equal ones by ascending index.
+
+    With `layers` above 1, folded: more than k columns of so many entries must fit in a row.
+    """
+    if layers == 1:
+        return _whole(rows, k)
+    indices = _folded(rows, k + 1, layers)
+    keys = order_keys(rows.gather(1, indices), indices).sort(dim=1, descending=True).values
+    indices = _LOW - (keys & _LOW)
+    values = rows.gather(1, indices)
+    # Where the k-th and the next are equal, there may be more of them, at lower indices: these rows are searched whole.
+    again = torch.nonzero(values[:, k - 1] == values[:, k])[:, 0]
+    values, indices = values[:, :k], indices[:, :k]
+    if len(again):
+        values[again], indices[again] = _whole(rows[again], k)
+    return values, indices
+
+
+def order_keys(values: Tensor, indices: Tensor) -> Tensor:
+    """One int64 for a float32 and its index, larger for larger values and, among equal ones, for lower indices.
+
+    The bits of a float are ordered like integers, those of negative ones the other way round.
+    """
+    bits = (values + 0.0).view(torch.int32)  # −0 is 0
+    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32) | (_LOW - indices)
+
+
+def _folded(rows: Tensor, k: int, layers: int) -> Tensor:
+    """The indices of the k largest entries of each row, in no order; ties are broken anyhow.
+
+    The row is folded into columns of `layers` entries; what is left over is looked at as it is. The k largest entries
+    of the columns lie in the k columns with the largest maxima: an entry of any other column has k above it, one in
+    each of these. So two selections among few replace one among all, in less than half the time of `torch.topk`
+    (50,000 entries, k = 200).
+    """
+    width = rows.shape[1] // layers
+    columns = rows[:, : layers * width].unflatten(1, (layers, width))
+    column = _partition(columns.amax(1), k)
+    candidates = columns.gather(2, column[:, None].expand(-1, layers, -1)).flatten(1)
+    best = _partition(torch.cat([candidates, rows[:, layers * width :]], 1), k)
+    layer = torch.div(best, k, rounding_mode="floor")
+    folded = width * layer + column.gather(1, best - k * layer)
+    return torch.where(layer < layers, folded, best + layers * (width - k))
+
+
+def _partition(rows: Tensor, k: int) -> Tensor:
+    """Where the k largest entries of each row are, in no order.
+
+    On the CPU numpy's vectorised partition is several times faster than `torch.topk`.
+    """
+    if rows.device.type == "cpu":
+        place = rows.shape[1] - k
+        return torch.from_numpy(np.argpartition(rows.numpy(), place, axis=1)[:, place:])
+    return rows.topk(k, dim=1, sorted=False).indices
+
+
+def _whole(rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    places = torch.arange(rows.shape[1], device=rows.device)
+    strips = [order_keys(strip, places.expand_as(strip)).topk(k, dim=1).values for strip in rows.split(WHOLE_ROWS)]
+    indices = _LOW - (torch.cat(strips) & _LOW)
+    return rows.gather(1, indices), indices

@@ -190,29 +190,12 @@ class _Reduce(torch.autograd.Function):
         want_queries, want_candidates = ctx.needs_input_grad[1:3]
         dq = torch.zeros_like(queries) if want_queries else None
         dc = dq if candidates is None else torch.zeros_like(others) if want_candidates else None
-        parameters = plan.parameters()
-        dp: list[Tensor | None] = [None] * len(parameters)
+        dp: list[Tensor | None] = [None] * len(plan.parameters())
         scratch = Scratch(queries)
         with torch.autocast(queries.device.type, enabled=False):
             for tile in plan.tiles(len(queries), len(others)):
                 s = _similarities(queries, others, tile, scratch)
-                hides = _hides(plan, tile, s, scratch)
-                ds: Tensor | None = None
-                place = 0
-                for i, (reduction, gradient, hide) in enumerate(zip(plan.reductions, gradients, hides, strict=True)):
-                    own = _own(s, scratch, last=i + 1 == k)
-                    for grad, pull in reduction.pull(own, tile.pulled, hide, gradient, scratch):
-                        part, found = pull(grad)
-                        if ds is not None:
-                            ds.add_(part)
-                        else:
-                            ds = part if k == 1 else scratch.take("ds", s.shape).copy_(part)
-                        for j, slope in enumerate(found, start=place):
-                            if slope is not None:  # a diagonal tile holds every pair twice
-                                once = slope / 2 if tile.on_diagonal else slope
-                                dp[j] = once if dp[j] is None else dp[j] + once  # type: ignore[operator]
-                        place += len(found)
-                assert ds is not None
+                ds = _pulled(plan, tile, s, gradients, dp, scratch)
                 if dq is not None:
                     dq[tile.rows].addmm_(ds, others[tile.cols])
                 if dc is not None and not tile.on_diagonal:
@@ -220,6 +203,30 @@ class _Reduce(torch.autograd.Function):
         for part in {id(d): d for d in (dq, dc) if d is not None}.values():
             part.mul_(scale)
         return (None, dq, None if candidates is None else dc, *(None if d is None else d * scale for d in dp))
+
+
+def _pulled(
+    plan: Plan, tile: Tile, s: Tensor, gradients: Sequence[Gradient], dp: list[Tensor | None], scratch: Scratch
+) -> Tensor:
+    """The gradient of a tile's similarities, which may overwrite them; that of the parameters is added to `dp`."""
+    hides = _hides(plan, tile, s, scratch)
+    k, place = len(plan.reductions), 0
+    ds: Tensor | None = None
+    for i, (reduction, gradient, hide) in enumerate(zip(plan.reductions, gradients, hides, strict=True)):
+        own = _own(s, scratch, last=i + 1 == k)
+        for grad, pull in reduction.pull(own, tile.pulled, hide, gradient, scratch):
+            part, slopes = pull(grad)
+            if ds is not None:
+                ds.add_(part)
+            else:
+                ds = part if k == 1 else scratch.take("ds", s.shape).copy_(part)
+            for j, slope in enumerate(slopes, start=place):
+                if slope is not None:  # a diagonal tile holds every pair twice
+                    once = slope / 2 if tile.on_diagonal else slope
+                    dp[j] = once if dp[j] is None else dp[j] + once  # type: ignore[operator]
+            place += len(slopes)
+    assert ds is not None
+    return ds
 
 
 def _similarities(queries: Tensor, others: Tensor, tile: Tile, scratch: Scratch) -> Tensor:

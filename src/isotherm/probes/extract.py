@@ -33,16 +33,16 @@ def features_of(
     at_least(1, batch=batch)
     device = home(encoder) if device is None else device
     size = recipe.views[0].size if size is None else size
-    found: Tensor | None = None
+    all_features: Tensor | None = None
     for start in range(0, len(images), batch):
         indices = torch.arange(start, min(start + batch, len(images)))
         x = recipe.plain(images.pixels[indices].to(device), size)
         part = features(encoder, append_bits(x, images, indices), layer)
-        if found is None:
-            found = torch.empty(len(images), part.shape[1])
-        found[indices] = part.float().cpu()
-    assert found is not None  # a set of images is never empty
-    return found
+        if all_features is None:
+            all_features = torch.empty(len(images), part.shape[1])
+        all_features[indices] = part.float().cpu()
+    assert all_features is not None  # a set of images is never empty
+    return all_features
 
 
 def home(module: nn.Module) -> torch.device:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor, nn
 
-from isotherm.checks import at_least
 from isotherm.data.images import Images
 from isotherm.probes.extract import label_column, parts
 from isotherm.probes.finetune import EPOCHS, ClassWeights, finetune
 from isotherm.probes.linear import linear
 from isotherm.probes.scores import Spread, different, spread
+from isotherm.probes.splits import few_shot_split
 from isotherm.views.recipes import Recipe
 
 SEEDS = (0, 1, 2, 3, 4)
 SINGLE = 1e-2
-"""Regularisation where one item a class leaves none to choose it on."""
+"""Regularisation where one item per class leaves none to choose it on."""
 HELD_OUT = 0.25
 
 
@@ -34,7 +33,7 @@ def few_shot(
 ) -> Spread:
     """The exact linear probe on `per_class` training items of every class, drawn anew with each seed.
 
-    The regularisation is chosen on a quarter of them; with one item a class it is `SINGLE`.
+    The regularisation is chosen on a quarter of them; with one item per class it is `SINGLE`.
     """
     given = parts(train, train_labels, test, test_labels, classes)
     different(seeds)
@@ -42,10 +41,10 @@ def few_shot(
         regularisation = SINGLE
     scores = []
     for seed in seeds:
-        some = drawn(given.train_labels, per_class, seed)
+        some, _ = few_shot_split(given.train_labels, per_class, seed)
         few = (given.train[some], given.train_labels[some], given.test, given.test_labels)
-        found = linear(*few, regularisation, HELD_OUT, seed, given.classes)
-        scores.append(replace(found, seed=seed))  # which items were drawn, even if nothing else was
+        one = linear(*few, regularisation, HELD_OUT, seed, given.classes)
+        scores.append(replace(one, seed=seed))  # which items were drawn, even if nothing else was
     return spread("few-shot linear", scores, seeds, {"per_class": per_class})
 
 
@@ -66,23 +65,7 @@ def few_shot_finetune(
     different(seeds)
     scores = []
     for seed in seeds:
-        few = train.subset(drawn(labels, per_class, seed), f"{per_class} images per class, seed {seed}")
+        some, _ = few_shot_split(labels, per_class, seed)
+        few = train.subset(some, f"{per_class} images per class, seed {seed}")
         scores.append(finetune(encoder, few, test, recipe, class_weights, epochs, lr=lr, seed=seed, size=size))
     return spread("few-shot finetune", scores, seeds, {"per_class": per_class, "epochs": epochs})
-
-
-def drawn(labels: Tensor, per_class: int, seed: int) -> Tensor:
-    """The indices of so many items of every class that there is, drawn with this seed, in ascending order.
-
-    Fewer per class are part of more: the first so many of one seeded order.
-    """
-    at_least(1, per_class=per_class)
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).to(labels.device)
-    counts = torch.bincount(labels)
-    short = torch.nonzero((counts > 0) & (counts < per_class))[:, 0].tolist()
-    if short:
-        raise ValueError(
-            f"class {short[0]} has {int(counts[short[0]])} training items, cannot draw {per_class}. Use fewer a class."
-        )
-    kept = [order[labels[order] == c][:per_class] for c in torch.nonzero(counts)[:, 0].tolist()]
-    return torch.cat(kept).sort().values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -56,34 +56,57 @@ def finetune(
     classes = count_classes(labels, test_labels, len(train.classes) or None)
     weights = _weights(class_weights, labels, classes)
     rate = positive("lr", (BINARY_RATE if classes == 2 else RATE) if lr is None else lr)
-    milestones = [round(m * epochs / EPOCHS) for m in MILESTONES]
-    batch = min(batch, len(train))
+    how = Training(epochs, min(batch, len(train)), rate, seed, size)
+    rank = ranks(_logits(*_trained(encoder, train, recipe, weights, how), test, recipe, how), test_labels)
+    settings = {"epochs": epochs, "batch": how.batch, "lr": rate, "class_weights": weights.tolist()}
+    return score("finetune", rank, test_labels, classes, seed, settings)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How long, in which steps and with which random numbers a copy is trained."""
+
+    epochs: int
+    batch: int
+    rate: float
+    seed: int
+    size: int | None
+
+
+def _trained(
+    encoder: nn.Module, train: Images, recipe: Recipe, weights: Tensor, how: Training
+) -> tuple[nn.Module, nn.Linear]:
+    """A copy of the encoder and its classifier (one logit for two classes), after training."""
+    device, classes = home(encoder), len(weights)
     one_view = replace(recipe, views=recipe.views[:1])
-    device = home(encoder)
-    loader = Loader(train, one_view, batch, seed=seed, drop_last=len(train) % batch == 1, device=device)
+    drop_last = len(train) % how.batch == 1
+    loader = Loader(train, one_view, how.batch, seed=how.seed, drop_last=drop_last, device=device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():
-        torch.manual_seed(seed)  # the classifier's first weights, and whatever the encoder drops
+        torch.manual_seed(how.seed)  # the classifier's first weights, and whatever the encoder drops
         body = copy.deepcopy(encoder).requires_grad_(True)
-        width = features_of(body, train.subset(torch.arange(2)), recipe, size).shape[1]
+        width = features_of(body, train.subset(torch.arange(2)), recipe, how.size).shape[1]
         head = nn.Linear(width, 1 if classes == 2 else classes).to(device)
         body.train()
-        optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], rate)
+        optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], how.rate)
+        milestones = [round(m * how.epochs / EPOCHS) for m in MILESTONES]
         schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, DECAY)
-        for epoch in range(epochs):
+        for epoch in range(how.epochs):
             for views, known, _ in loader.epoch(epoch):
                 optimizer.zero_grad()
                 _loss(head(body(views[0])), known, weights.to(device)).backward()
                 optimizer.step()
             schedule.step()
+    return body, head
+
+
+@torch.no_grad()
+def _logits(body: nn.Module, head: nn.Linear, test: Images, recipe: Recipe, how: Training) -> Tensor:
+    """Of every class, for plain test images."""
     with evaluating(body):
-        logits = head(features_of(body, test, recipe, size).to(device)).cpu()
+        logits: Tensor = head(features_of(body, test, recipe, how.size).to(home(body))).cpu()
     if not bool(torch.isfinite(logits).all()):
-        raise ValueError(f"fine-tuning with a learning rate of {rate:g} diverged; use a smaller one (lr=…).")
-    if classes == 2:
-        logits = torch.cat([torch.zeros_like(logits), logits], 1)
-    rank = ranks(logits, test_labels)
-    settings = {"epochs": epochs, "batch": batch, "lr": rate, "class_weights": weights.tolist()}
-    return score("finetune", rank, test_labels, classes, seed, settings)
+        raise ValueError(f"fine-tuning with a learning rate of {how.rate:g} diverged; use a smaller one (lr=…).")
+    return torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
 
 
 def _loss(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from isotherm.checks import at_least, did_you_mean, positive
+from isotherm.engine.select import largest, order_keys
 from isotherm.pairing import unit
 from isotherm.probes.extract import Parts, parts
 from isotherm.probes.scores import Score, ranks, score
@@ -26,7 +26,6 @@ LEAST_ROWS = 32
 QUIET = 1 << 15
 """Fewer numbers than this torch handles in one thread. What is left of a strip after the selection stays below it: a
 dozen small steps that wake every thread cost more than they gain, and on a busy machine more than the products."""
-_LOW = (1 << 32) - 1
 
 
 @torch.no_grad()
@@ -58,16 +57,16 @@ def knn(
     if weights not in get_args(Weights):
         raise ValueError(f"no weights '{weights}'{did_you_mean(str(weights), get_args(Weights))}")
     temperature = positive("temperature", temperature)
-    found = torch.empty(len(wanted), len(given.test), dtype=torch.int64, device=given.test.device)
+    rank = torch.empty(len(wanted), len(given.test), dtype=torch.int64, device=given.test.device)
     for rows, near, weight in _voters(given, wanted[-1], weights, temperature):
         labels = given.train_labels[near]
         votes = torch.zeros(len(near), given.classes, dtype=torch.float64, device=near.device)
         for row, (before, k) in enumerate(pairwise((0, *wanted))):  # the votes of fewer neighbours are part of these
             votes.scatter_add_(1, labels[:, before:k], weight[:, before:k].double())
-            found[row, rows] = ranks(votes, given.test_labels[rows])
+            rank[row, rows] = ranks(votes, given.test_labels[rows])
     settings = {"weights": weights, **({"temperature": temperature} if weights == "cosine" else {})}
     return {
-        k: score("knn", found[row], given.test_labels, given.classes, None, {"k": k, **settings})
+        k: score("knn", rank[row], given.test_labels, given.classes, None, {"k": k, **settings})
         for row, k in enumerate(wanted)
     }
 
@@ -91,11 +90,11 @@ def _voters(given: Parts, k: int, weights: Weights, temperature: float) -> Itera
         return
     queries, bank = _moved(given)
     half = bank.square().sum(1).div_(2)
-    for rows, _, found in nearest(queries, bank, k, less=half):
+    for rows, _, about in nearest(queries, bank, k, less=half):
         # ‖x‖² − 2x·y + ‖y‖² finds them, but is too coarse where a neighbour is almost the item itself.
-        distance = _distances(queries[rows], bank, found)
-        order = _keys(-distance, found).argsort(dim=1, descending=True)
-        near, distance = found.gather(1, order), distance.gather(1, order)
+        distance = _distances(queries[rows], bank, about)
+        order = order_keys(-distance, about).argsort(dim=1, descending=True)
+        near, distance = about.gather(1, order), distance.gather(1, order)
         first = distance[:, :1]
         yield rows, near, torch.where(first > 0, first / distance, (distance == 0).to(distance.dtype))
 
@@ -109,12 +108,12 @@ def _moved(given: Parts) -> tuple[Tensor, Tensor]:
 
 
 def _distances(queries: Tensor, bank: Tensor, near: Tensor) -> Tensor:
-    made = torch.empty(near.shape, device=near.device)
+    distances = torch.empty(near.shape, device=near.device)
     step = max(1, STRIP // (near.shape[1] * bank.shape[1]))
     for at in (slice(i, i + step) for i in range(0, len(near), step)):
         exact = "donot_use_mm_for_euclid_dist"
-        made[at] = torch.cdist(queries[at, None], bank[near[at]], compute_mode=exact)[:, 0]
-    return made
+        distances[at] = torch.cdist(queries[at, None], bank[near[at]], compute_mode=exact)[:, 0]
+    return distances
 
 
 def nearest(
@@ -125,76 +124,19 @@ def nearest(
     float32; values descend, equal ones by ascending place. `strip` entries are formed at once.
     """
     n = len(bank)
-    folds, width = _folds(n, k)
+    layers = _layers(n, k)
     height = min(len(queries), max(LEAST_ROWS, min(strip // n, QUIET // (k + 1))))
-    buffer = torch.full((height, folds * width), -math.inf, device=bank.device)
+    buffer = torch.empty(height, n, device=bank.device)
     for start in range(0, len(queries), height):
         rows = slice(start, min(start + height, len(queries)))
         s = buffer[: rows.stop - rows.start]
-        torch.mm(queries[rows], bank.T, out=s[:, :n])
+        torch.mm(queries[rows], bank.T, out=s)
         if less is not None:
-            s[:, :n].sub_(less)
-        yield rows, *largest(s, k, folds)
+            s.sub_(less)
+        yield rows, *largest(s, k, layers)
 
 
-def _folds(n: int, k: int) -> tuple[int, int]:
-    """How a row is folded, in layers of which width, so that both selections of `largest` have about equal work."""
-    folds = max(1, round(math.sqrt(n / (3 * k))))
-    width = -(-n // folds)
-    return (folds, width) if folds > 1 and width > k else (1, n)
-
-
-def largest(s: Tensor, k: int, folds: int) -> tuple[Tensor, Tensor]:
-    """The k largest entries of every row and their indices; equal ones by ascending place.
-
-    The row is folded into columns of `folds` entries. Its k + 1 largest entries lie in the k + 1 columns with the
-    largest maxima: an entry of any other column has k + 1 above it, one in each of these. So two selections among few
-    replace one among all, in less than half the time of `torch.topk` (n = 50,000, k = 200).
-    """
-    if folds == 1:
-        return _whole(s, k)
-    rows = len(s)
-    columns = s.view(rows, folds, -1)
-    chosen = _top(columns.amax(1), k + 1)[:, None].expand(rows, folds, k + 1)
-    among = columns.gather(2, chosen).flatten(1)
-    best = _top(among, k + 1)
-    layer = torch.div(best, k + 1, rounding_mode="floor")
-    indices = columns.shape[2] * layer + chosen[:, 0].gather(1, best - (k + 1) * layer)
-    keys = _keys(among.gather(1, best), indices).sort(dim=1, descending=True).values
-    indices = _LOW - (keys & _LOW)
-    values = s.gather(1, indices)
-    # Where the k-th and the next are equal, there may be more of them, at lower indices: these rows are searched whole.
-    again = torch.nonzero(values[:, k - 1] == values[:, k])[:, 0]
-    values, indices = values[:, :k], indices[:, :k]
-    if len(again):
-        values[again], indices[again] = _whole(s[again], k)
-    return values, indices
-
-
-def _top(rows: Tensor, k: int) -> Tensor:
-    """Where the k largest entries of each row are, in no order; ties are broken anyhow.
-
-    On the CPU numpy's vectorised partition is several times faster than `torch.topk`.
-    """
-    if rows.device.type == "cpu":
-        place = rows.shape[1] - k
-        return torch.from_numpy(np.argpartition(rows.numpy(), place, axis=1)[:, place:])
-    return rows.topk(k, dim=1, sorted=False).indices
-
-
-def _whole(s: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    indices = torch.arange(s.shape[1], device=s.device).expand_as(s)
-    found = []
-    for at in (slice(i, i + LEAST_ROWS) for i in range(0, len(s), LEAST_ROWS)):
-        found.append(_keys(s[at], indices[at]).topk(k, dim=1).values)
-    indices = _LOW - (torch.cat(found) & _LOW)
-    return s.gather(1, indices), indices
-
-
-def _keys(values: Tensor, indices: Tensor) -> Tensor:
-    """One int64 for a float32 and its place, larger for larger values and, among equal ones, for lower indices.
-
-    The bits of a float are ordered like integers, those of negative ones the other way round.
-    """
-    bits = (values + 0.0).view(torch.int32)  # −0 is 0
-    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32) | (_LOW - indices)
+def _layers(n: int, k: int) -> int:
+    """In how many layers a row is folded, so that both selections of `largest` have about equal work."""
+    layers = max(1, round(math.sqrt(n / (3 * k))))
+    return layers if n // layers > k else 1

@@ -145,10 +145,10 @@ def follow(
         for indices in order.split(how.batch):
             yield given.train[indices], given.train_labels[indices]
 
-    made = _classifier(given.train, given.classes, seed)
-    _train(made, how, epoch)
+    classifier = _classifier(given.train, given.classes, seed)
+    _train(classifier, how, epoch)
     with torch.no_grad():
-        rank = ranks(made(given.test), given.test_labels)
+        rank = ranks(classifier(given.test), given.test_labels)
     return score(how.name, rank, given.test_labels, given.classes, seed, {"epochs": how.epochs, "augmented": False})
 
 
@@ -184,34 +184,34 @@ def follow_augmented(
             yield features(encoder, batch.views[0], layer).float(), batch.labels
 
     asked = features_of(encoder, test, recipe, size, layer=layer).to(device)
-    made = _classifier(asked, classes, seed)
-    _train(made, how, epoch)
+    classifier = _classifier(asked, classes, seed)
+    _train(classifier, how, epoch)
     with torch.no_grad():
-        rank = ranks(made(asked), test_labels.to(device)).cpu()
+        rank = ranks(classifier(asked), test_labels.to(device)).cpu()
     settings = {"epochs": how.epochs, "augmented": True, "recipe": recipe.name, "layer": layer}
     return score(how.name, rank, test_labels, classes, seed, settings)
 
 
 def _classifier(like: Tensor, classes: int, seed: int) -> nn.Linear:
-    made: nn.Linear = nn.utils.skip_init(nn.Linear, like.shape[1], classes, dtype=like.dtype)
+    classifier: nn.Linear = nn.utils.skip_init(nn.Linear, like.shape[1], classes, dtype=like.dtype)
     with torch.no_grad():
-        nn.init.normal_(made.weight, std=START, generator=torch.Generator().manual_seed(seed))
-        nn.init.zeros_(made.bias)
-    made.to(like.device)
-    return made
+        nn.init.normal_(classifier.weight, std=START, generator=torch.Generator().manual_seed(seed))
+        nn.init.zeros_(classifier.bias)
+    classifier.to(like.device)
+    return classifier
 
 
-def _train(made: nn.Linear, how: Protocol, epoch: Batches) -> None:
-    optimizer = how.make(made)
+def _train(classifier: nn.Linear, how: Protocol, epoch: Batches) -> None:
+    optimizer = how.make(classifier)
     with torch.enable_grad():
         for number in range(how.epochs):
             for group in optimizer.param_groups:
                 group["lr"] = how.rate(number)
             for x, labels in epoch(number):
                 optimizer.zero_grad()
-                F.cross_entropy(made(x), labels).backward()
+                F.cross_entropy(classifier(x), labels).backward()
                 optimizer.step()
-    if not all(bool(torch.isfinite(p).all()) for p in made.parameters()):
+    if not all(bool(torch.isfinite(p).all()) for p in classifier.parameters()):
         raise ValueError(
             f"{how.name} diverged: its learning rate of {how.lr:g} is for features of about unit length. "
             "Scale them down, or use the exact linear probe."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -27,27 +27,17 @@ class Score:
     """None: the probe draws no random numbers."""
     interval: tuple[float, float]
     """95 % confidence interval of the accuracy (Wilson), over other items to ask about; not over other seeds."""
-    per_class: tuple[float | None, ...]
-    """The accuracy on each class; None where there was nothing to ask."""
     balanced: float
     """The mean over the classes that were asked about: what an imbalanced test cannot flatter."""
+    per_class: tuple[float | None, ...]
+    """The accuracy on each class; None where there was nothing to ask."""
     top5: float | None = None
     """How often the true class is among the first five; None where there are no more than five."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {
-            "probe": self.probe,
-            "accuracy": self.accuracy,
-            "n": self.n,
-            "seed": self.seed,
-            "interval": list(self.interval),
-            "balanced": self.balanced,
-            "per_class": list(self.per_class),
-            "top5": self.top5,
-            "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings.items()},
-        }
+        return dict(as_json(self))
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -72,19 +62,19 @@ class Spread:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {
-            "probe": self.probe,
-            "mean": self.mean,
-            "sd": self.sd,
-            "n": self.n,
-            "seeds": list(self.seeds),
-            "interval": list(self.interval),
-            "scores": [s.as_dict() for s in self.scores],
-            "settings": dict(self.settings),
-        }
+        return dict(as_json(self))
 
     def __str__(self) -> str:
         return f"{self.probe}: {100 * self.mean:.2f} ± {100 * self.sd:.2f} % ({self.n} seeds)"
+
+
+def as_json(result: Any) -> Any:
+    """A result ready for JSON: dataclasses as dictionaries, tuples as lists, whatever is in them too."""
+    if is_dataclass(result):
+        return {each.name: as_json(getattr(result, each.name)) for each in fields(result)}
+    if isinstance(result, Mapping):
+        return {name: as_json(value) for name, value in result.items()}
+    return [as_json(value) for value in result] if isinstance(result, tuple | list) else result
 
 
 def wilson(hits: int, n: int) -> tuple[float, float]:
@@ -117,15 +107,15 @@ def score(
     """The score of a probe, from the rank it gave the true class of each item (`ranks`)."""
     n, right = len(labels), rank == 0
     asked = torch.bincount(labels, minlength=classes).tolist()
-    named = torch.bincount(labels[right], minlength=classes).tolist()
-    per_class = tuple(hits / all_ if all_ else None for hits, all_ in zip(named, asked, strict=True))
+    hits_per_class = torch.bincount(labels[right], minlength=classes).tolist()
+    per_class = tuple(hits / all_ if all_ else None for hits, all_ in zip(hits_per_class, asked, strict=True))
     there = [share for share in per_class if share is not None]
     return Score(
         probe=probe,
-        accuracy=sum(named) / n,
+        accuracy=sum(hits_per_class) / n,
         n=n,
         seed=seed,
-        interval=wilson(sum(named), n),
+        interval=wilson(sum(hits_per_class), n),
         per_class=per_class,
         balanced=sum(there) / len(there),
         top5=int((rank < TOP).sum()) / n if classes > TOP else None,

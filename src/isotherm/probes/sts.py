@@ -21,6 +21,7 @@ from isotherm.checks import did_you_mean
 from isotherm.data import senteval
 from isotherm.data.senteval import Rated
 from isotherm.measures import alignment, uniformity
+from isotherm.probes.scores import as_json
 
 Encode = Callable[[Sequence[str]], Tensor]
 """Sentences in, float (N, D) out, on the CPU."""
@@ -42,10 +43,6 @@ class Subset:
     spearman: float | None
     """None: undefined, because all its similarities or all its gold scores are equal."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {"name": self.name, "pairs": self.pairs, "spearman": self.spearman}
-
 
 @dataclass(frozen=True)
 class Task:
@@ -63,18 +60,6 @@ class Task:
     subsets: tuple[Subset, ...]
     missing: tuple[str, ...] = ()
     """Files that were not there: the numbers are of the rest."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {
-            "name": self.name,
-            "spearman": self.spearman,
-            "pairs": self.pairs,
-            "mean": self.mean,
-            "weighted": self.weighted,
-            "subsets": [subset.as_dict() for subset in self.subsets],
-            "missing": list(self.missing),
-        }
 
 
 @dataclass(frozen=True)
@@ -99,20 +84,11 @@ class STS:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {
-            "tasks": {name: task.as_dict() for name, task in self.tasks.items()},
-            "missing": list(self.missing),
-            "average": self.average,
-            "complete": self.complete,
-            "sentences": self.sentences,
-            "zeros": self.zeros,
-            "notes": list(self.notes),
-        }
+        return dict(as_json(self))
 
     def __str__(self) -> str:
-        of = "the seven tasks" if self.complete else ", ".join(self.tasks)
-        each = ", ".join(f"{name} {_percent(task.spearman)}" for name, task in self.tasks.items())
-        return f"{each}; average of {of}: {_percent(self.average)}"
+        values = {name: task.spearman for name, task in self.tasks.items()}
+        return suite_line(values, self.average, self.complete)
 
 
 @dataclass(frozen=True)
@@ -131,13 +107,14 @@ class Geometry:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {
-            "alignment": self.alignment,
-            "uniformity": self.uniformity,
-            "part": self.part,
-            "positives": self.positives,
-            "sentences": self.sentences,
-        }
+        return dict(as_json(self))
+
+
+def suite_line(values: Mapping[str, float | None], average: float | None, complete: bool) -> str:
+    """The values of all tasks and their average, which says of what it is one."""
+    of = "the seven tasks" if complete else ", ".join(values)
+    each = ", ".join(f"{name} {_percent(value)}" for name, value in values.items())
+    return f"{each}; average of {of}: {_percent(average)}"
 
 
 @torch.no_grad()
@@ -153,17 +130,17 @@ def sts(encode: Encode, folder: Path | str | None = None, tasks: Sequence[str] =
     collapsed encoder are, there is no order to compare: its correlation is None, and so is the average, because an
     average over the other tasks would be compared with one over all. A zero vector has similarity 0 to everything.
     """
-    wanted = chosen(tasks, ALL)
+    wanted = tasks_asked_for(tasks, ALL)
     root = senteval.folder(folder)
-    found = {task: senteval.rated(root, task) for task in wanted}
-    if not any(subsets for subsets, _ in found.values()):
+    read = {task: senteval.rated(root, task) for task in wanted}
+    if not any(subsets for subsets, _ in read.values()):
         raise ValueError(
             f"{root} holds none of {', '.join(wanted)}. SentEval's layout is expected: "
             "STS/STS12-en-test/STS.input.MSRpar.txt, STS/STSBenchmark/sts-test.csv, SICK/SICK_test_annotated.txt and "
             "so on."
         )
-    embedded = Embedded.of(encode, [s for subsets, _ in found.values() for each in subsets for s in _sentences(each)])
-    done = {task: _task(task, subsets, missing, embedded) for task, (subsets, missing) in found.items() if subsets}
+    embedded = Embedded.of(encode, [s for subsets, _ in read.values() for each in subsets for s in _sentences(each)])
+    done = {task: _task(task, subsets, missing, embedded) for task, (subsets, missing) in read.items() if subsets}
     absent = tuple(task for task in wanted if task not in done)
     complete = tuple(done) == ALL and not any(task.missing for task in done.values())
     return STS(
@@ -282,7 +259,7 @@ class Embedded:
         return torch.where(lengths > 0, (a * b).sum(1) / lengths.clamp_min(torch.finfo(a.dtype).tiny), 0)
 
 
-def chosen(tasks: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+def tasks_asked_for(tasks: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     """The tasks asked for, each once, in the usual order."""
     if isinstance(tasks, str):
         tasks = [tasks]

@@ -1,4 +1,25 @@
-"""What the embedding of a sentence knows about it: SentEval's seven transfer tasks by logistic regression.
+r"""What the embedding of a sentence knows about it: SentEval's seven transfer tasks by logistic regression.
+
+.. math:: \min_{w, b} \; C \sum_i \log(1 + e^{-y_i (w \cdot z_i + b)}) + \frac{1}{2} \|w\|^2
+
+:math:`y_i` is the class as ±1; TREC's six classes take the softmax instead. This is SentEval's protocol
+(arXiv:1803.05449) with its scikit-learn classifier, :math:`C` its strength:
+
+- MR, CR, SUBJ, MPQA: ten stratified folds. In the training part of each, ten inner ones choose C from `GRID`; the
+  accuracy is the mean over the outer folds.
+- SST-2: the dev part chooses C from `GRID`, the training part is fitted, the test part asked.
+- TREC, MRPC: ten folds of the training part choose C from `GRID_TRAIN_TEST`; the test part is asked. The features of
+  MRPC's pairs are abs(u − v) and u ∗ v.
+
+As in SentEval, features are taken as they are (not standardised), the items are in the order of their length before the
+folds are drawn, the accuracies that choose C are rounded to a hundredth of a percent, and of equally good C the first
+wins: the strongest regularisation. Blank lines (4 in CR, 3 in MPQA) are sentences.
+
+Differs from SentEval: its default classifier, which SimCSE reports, is a softmax trained by Adam with early stopping
+and weight decays of its own; ours is solved to its optimum, draws no random numbers but the folds, and gives about the
+same accuracies, not the same digits. Its scikit-learn classifier is whatever that library's default was: before 0.22
+the bias was regularised too. Files that are UTF-8 are read as such, where SentEval takes Latin-1. The result is not
+rounded.
 
 The folds inside folds make 600 problems per task that differ in the rows they may see and in their strength only. They
 are solved together: one matrix product gives the logits of all, one their gradients.
@@ -20,7 +41,10 @@ from torch import Tensor
 from isotherm.checks import at_least
 from isotherm.data import senteval
 from isotherm.data.senteval import Classified
-from isotherm.probes.sts import Embedded, Encode, chosen
+from isotherm.probes.logistic import MOST_STEPS, predicted_classes, solve
+from isotherm.probes.scores import as_json
+from isotherm.probes.splits import folds as stratified_folds
+from isotherm.probes.sts import Embedded, Encode, suite_line, tasks_asked_for
 
 ALL = senteval.TRANSFER
 GRID = tuple(2.0**t for t in range(-2, 4))
@@ -34,10 +58,6 @@ COARSE = 1e-4
 """A problem is solved when a step moves no sentence's logit by more than this: one of the choices, in float32 …"""
 FINE = 1e-9
 """… and the final fit, in float64."""
-REFRESH = 8
-"""Steps between looks at the curvature. Each costs as much as a few steps."""
-MOST_STEPS = 400
-TRIALS = 40
 
 
 @dataclass(frozen=True)
@@ -60,19 +80,6 @@ class Result:
     f1: float | None = None
     """Of class 1, for MRPC."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {
-            "name": self.name,
-            "accuracy": self.accuracy,
-            "n": self.n,
-            "strengths": list(self.strengths),
-            "validation": self.validation,
-            "folds": list(self.folds),
-            "sd": self.sd,
-            "f1": self.f1,
-        }
-
 
 @dataclass(frozen=True)
 class Transfer:
@@ -93,19 +100,10 @@ class Transfer:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {
-            "tasks": {name: task.as_dict() for name, task in self.tasks.items()},
-            "missing": list(self.missing),
-            "average": self.average,
-            "complete": self.complete,
-            "seed": self.seed,
-            "notes": list(self.notes),
-        }
+        return dict(as_json(self))
 
     def __str__(self) -> str:
-        of = "the seven tasks" if self.complete else ", ".join(self.tasks)
-        each = ", ".join(f"{name} {100 * task.accuracy:.2f}" for name, task in self.tasks.items())
-        return f"{each}; average of {of}: {100 * self.average:.2f}"
+        return suite_line({name: task.accuracy for name, task in self.tasks.items()}, self.average, self.complete)
 
 
 @torch.no_grad()
@@ -117,64 +115,45 @@ def transfer(
     folds: int = 10,
     note: Callable[[str], None] = lambda name: None,
 ) -> Transfer:
-    r"""How often logistic regression of frozen sentence embeddings is right, on SentEval's seven transfer tasks.
+    """How often logistic regression of frozen sentence embeddings is right, on SentEval's seven transfer tasks.
 
-    .. math:: \min_{w, b} \; C \sum_i \log(1 + e^{-y_i (w \cdot z_i + b)}) + \frac{1}{2} \|w\|^2
-
-    :math:`y_i` is the class as ±1; TREC's six classes take the softmax instead. This is SentEval's protocol
-    (arXiv:1803.05449) with its scikit-learn classifier, :math:`C` its strength:
-
-    - MR, CR, SUBJ, MPQA: `folds` stratified folds. In the training part of each, `folds` inner ones choose C from
-      `GRID`; the accuracy is the mean over the outer folds.
-    - SST-2: the dev part chooses C from `GRID`, the training part is fitted, the test part asked.
-    - TREC, MRPC: `folds` folds of the training part choose C from `GRID_TRAIN_TEST`; the test part is asked. The
-      features of MRPC's pairs are abs(u − v) and u ∗ v.
-
-    As in SentEval, features are taken as they are (not standardised), the items are in the order of their length before
-    the folds are drawn with `seed`, the accuracies that choose C are rounded to a hundredth of a percent, and of
-    equally good C the first wins: the strongest regularisation. Blank lines (4 in CR, 3 in MPQA) are sentences.
-
-    Differs from SentEval: its default classifier, which SimCSE reports, is a softmax trained by Adam with early
-    stopping and weight decays of its own; ours is solved to its optimum, draws no random numbers but the folds, and
-    gives about the same accuracies, not the same digits. Its scikit-learn classifier is whatever that library's default
-    was: before 0.22 the bias was regularised too. Files that are UTF-8 are read as such, where SentEval takes Latin-1.
-    The result is not rounded.
-
-    A task with a missing file is named and the rest is evaluated. `note` is told each task's name before it starts.
+    The protocol is that of the head of this file, with `folds` folds drawn with `seed`. A task with a missing file is
+    named and the rest is evaluated. `note` is told each task's name before it starts.
     """
-    wanted = chosen(tasks, ALL)
+    wanted = tasks_asked_for(tasks, ALL)
     at_least(2, folds=folds)
     at_least(0, seed=seed)
     root = senteval.folder(folder)
+    there, notes = _tasks_there(root, wanted)
+    for task, parts in there.items():
+        _enough(task, parts, folds)
+    results = {}
+    for task, parts in there.items():
+        note(task)
+        results[task], solved = _task(task, parts, encode, seed, folds)
+        if not solved:
+            notes.append(f"{task}: a fit stopped after {MOST_STEPS} steps, short of its optimum.")
+    missing = tuple(task for task in wanted if task not in results)
+    average = float(np.mean([result.accuracy for result in results.values()]))
+    return Transfer(results, missing, average, tuple(results) == ALL, seed, tuple(notes))
+
+
+def _tasks_there(root: Path, wanted: Sequence[str]) -> tuple[dict[str, Mapping[str, Classified]], list[str]]:
+    """The parts of the tasks whose files are all there, and a note about each of the others."""
     there: dict[str, Mapping[str, Classified]] = {}
     notes = []
     for task in wanted:
-        found, missing = senteval.classified(root, task)
+        parts, missing = senteval.classified(root, task)
         if missing:
             notes.append(f"{task} was left out: no {', '.join(missing)}.")
         else:
-            there[task] = found
+            there[task] = parts
     if not there:
         raise ValueError(
             f"{root} holds none of {', '.join(wanted)}. SentEval's layout is expected: MR/rt-polarity.pos, "
             "SST/binary/sentiment-train, TREC/train_5500.label, MRPC/msr_paraphrase_train.txt and so on."
         )
-    for task, parts in there.items():
-        _enough(task, parts, folds)
-    done = {}
-    for task, parts in there.items():
-        note(task)
-        done[task], solved = _task(task, parts, encode, seed, folds)
-        if not solved:
-            notes.append(f"{task}: a fit stopped after {MOST_STEPS} steps, short of its optimum.")
-    return Transfer(
-        tasks=done,
-        missing=tuple(task for task in wanted if task not in done),
-        average=float(np.mean([result.accuracy for result in done.values()])),
-        complete=tuple(done) == ALL,
-        seed=seed,
-        notes=tuple(notes),
-    )
+    return there, notes
 
 
 def _enough(task: str, parts: Mapping[str, Classified], folds: int) -> None:
@@ -201,17 +180,17 @@ def _task(name: str, parts: Mapping[str, Classified], encode: Encode, seed: int,
     indices = _places(ordered)
     grid = GRID_TRAIN_TEST if set(parts) == {"train", "test"} else GRID
     whole = "all" in parts
-    outer = _folds(indices["all"], labels, folds, seed) if whole else [(indices["train"], indices["test"])]
+    outer = stratified_folds(indices["all"], labels, folds, seed) if whole else [(indices["train"], indices["test"])]
     if "dev" in parts:
         inner = [(indices["train"], indices["dev"])]
     else:
-        inner = [split for fit, _ in outer for split in _folds(fit, labels, folds, seed)]
-    validated, chosen_well = problem.validated(inner, grid)
+        inner = [split for fit, _ in outer for split in stratified_folds(fit, labels, folds, seed)]
+    validated, choices_solved = problem.validated(inner, grid)
     accuracy = validated.view(len(outer), -1, len(grid)).mean(1)
     best = [_first_best(row) for row in accuracy.tolist()]
     strengths = tuple(grid[i] for i in best)
-    predicted, fitted_well = problem.predicted([fit for fit, _ in outer], strengths)
-    solved = chosen_well and fitted_well
+    predicted, fits_solved = problem.predicted([fit for fit, _ in outer], strengths)
+    solved = choices_solved and fits_solved
     right = [float((p[test] == labels[test]).double().mean()) for p, (_, test) in zip(predicted, outer, strict=True)]
     validation = float(np.mean([row[i] for row, i in zip(accuracy.tolist(), best, strict=True)]))
     asked = sum(len(test) for _, test in outer)
@@ -252,16 +231,6 @@ def _places(parts: Mapping[str, Classified]) -> dict[str, Tensor]:
     return dict(zip(parts, torch.arange(sum(sizes)).split(sizes), strict=True))
 
 
-def _folds(indices: Tensor, labels: Tensor, folds: int, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """The rows to fit on and those to ask, for each fold of these."""
-    from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415 - slow to import, and needed only here
-
-    drawn = StratifiedKFold(folds, shuffle=True, random_state=seed).split(
-        np.zeros(len(indices)), labels[indices].numpy()
-    )
-    return [(indices[torch.from_numpy(fit)], indices[torch.from_numpy(ask)]) for fit, ask in drawn]
-
-
 def _first_best(accuracies: Sequence[float]) -> int:
     rounded = [round(100 * accuracy, 2) for accuracy in accuracies]
     return rounded.index(max(rounded))
@@ -293,7 +262,7 @@ class Problem:
 
         And whether all reached their optimum.
         """
-        found, all_solved = torch.empty(len(splits), len(grid), dtype=torch.float64), True
+        accuracies, all_solved = torch.empty(len(splits), len(grid), dtype=torch.float64), True
         at_once = max(1, LOGITS // self.truth.numel())
         for start in range(0, len(splits), at_once):
             some = splits[start : start + at_once]
@@ -302,148 +271,23 @@ class Problem:
             for column, strength in enumerate(grid):  # each from the optimum of the one before
                 weights, logits, solved = solve(self.x, self.truth, on, strength, COARSE, weights)
                 all_solved = all_solved and solved
-                right = (named(logits) == self.labels) & asked
-                found[start : start + len(some), column] = right.sum(1).double() / asked.sum(1)
-        return found, all_solved
+                right = (predicted_classes(logits) == self.labels) & asked
+                accuracies[start : start + len(some), column] = right.sum(1).double() / asked.sum(1)
+        return accuracies, all_solved
 
     def predicted(self, fits: Sequence[Tensor], strengths: Sequence[float]) -> tuple[Tensor, bool]:
         """What the model fitted to each of these rows says of all, (fits, N), and whether all reached their optimum."""
-        found = torch.empty(len(fits), len(self.labels), dtype=torch.int64)
+        predictions = torch.empty(len(fits), len(self.labels), dtype=torch.int64)
         x, all_solved = self.x.double(), True
         for strength in sorted(set(strengths)):
             same = [i for i, each in enumerate(strengths) if each == strength]
             on = torch.stack([self._mask(fits[i]) for i in same])
             _, logits, solved = solve(x, self.truth, on, strength, FINE)
-            found[same] = named(logits)
+            predictions[same] = predicted_classes(logits)
             all_solved = all_solved and solved
-        return found, all_solved
+        return predictions, all_solved
 
     def _mask(self, rows: Tensor) -> Tensor:
         mask = torch.zeros(len(self.labels), dtype=torch.bool)
         mask[rows] = True
         return mask
-
-
-def named(logits: Tensor) -> Tensor:
-    """The class each problem gives each row, (problems, N), from (logits, problems, N)."""
-    return (logits[0] > 0).long() if len(logits) == 1 else logits.argmax(0)
-
-
-def solve(
-    x: Tensor, truth: Tensor, on: Tensor, strength: float, tolerance: float, start: Tensor | None = None
-) -> tuple[Tensor, Tensor, bool]:
-    r"""Regularised logistic regressions at their optimum: weights, the logits of all rows, and whether all got there.
-
-    .. math:: \min_W \; C \sum_{i \in \mathrm{on}} -\log p(l_i | W x_i) + \frac{1}{2} \|W\|^2
-
-    `x` is (N, D + 1), its last column 1, whose weight, the bias, is not regularised; `truth` (logits, N) is 1 at the
-    class of each row; `on` (problems, N) are the rows each problem sees, :math:`C` the `strength` of all.
-
-    Conjugate gradients in the metric of the problems' mean curvature (of each logit by itself), which is nearly that of
-    each, since they share most rows: a handful of steps. A step's length is found along the line, where the logits are
-    linear and need no product. It ends when a step moves no logit of any problem by more than `tolerance`.
-    """
-    d = x.shape[1]
-    rows, y = on.to(x.dtype), truth.to(x.dtype)[:, None]
-    w = torch.zeros(len(truth), len(on), d, dtype=x.dtype) if start is None else start.clone()
-    shrink = torch.ones(d, dtype=x.dtype)
-    shrink[-1] = 0
-    z = _times(w, x)
-    p = _probabilities(z)
-    factors: list[Tensor] = []
-    before: tuple[Tensor, Tensor, Tensor] | None = None
-    for step in range(MOST_STEPS):
-        gradient = (strength * ((p - y) * rows).flatten(0, 1) @ x).view_as(w) + shrink * w
-        if step % REFRESH == 0:
-            factors = [_metric(x, spread, strength) for spread in ((p - p * p) * rows).mean(1)]
-            before = None
-        scaled = _scaled(gradient, factors)
-        direction = -scaled
-        if before is not None:
-            last, last_gradient, last_decrease = before
-            turn = _dot(gradient - last_gradient, scaled) / last_decrease.clamp_min(_tiny(x))  # Polak & Ribière
-            turned = direction + turn.clamp_min(0)[:, None] * last
-            direction = torch.where((_dot(gradient, turned) < 0)[:, None], turned, direction)
-        before = direction, gradient, _dot(gradient, scaled)
-        along = _times(direction, x)
-        pull, stiffness = _dot(shrink * w, direction), _dot(shrink * direction, direction)
-        length, p = _search(z, along, p, y, rows * strength, pull, stiffness, tolerance)
-        w += length[:, None] * direction
-        along *= length[:, None]
-        z += along
-        if along.abs().max() <= tolerance:
-            return w, z, True
-    return w, z, False
-
-
-def _search(
-    z: Tensor, along: Tensor, p: Tensor, y: Tensor, weight: Tensor, pull: Tensor, stiffness: Tensor, tolerance: float
-) -> tuple[Tensor, Tensor]:
-    """How far to go, for each problem, to halve the slope at least, and the probabilities there.
-
-    `p` are those at the start, where the regularisation's slope is `pull`; its second derivative is `stiffness`.
-    Newton's steps, kept between the ends known to go down and up. Usually the first is enough.
-    """
-    seen = along * weight
-    largest = along.abs().amax((0, 2))
-    length = low = torch.zeros_like(pull)
-    high = torch.full_like(pull, math.inf)
-    limit = torch.full_like(pull, -1.0)  # the start is not good enough
-    for trial in range(TRIALS):
-        slope = _dot(p - y, seen) + pull + length * stiffness
-        good = (slope.abs() <= limit) | ((length * largest <= tolerance) & (limit >= 0))
-        if bool(good.all()):
-            break
-        if trial == 0:
-            limit = slope.abs() / 2
-        bend = _bend(p, along, seen) + stiffness
-        high = torch.where(~good & (slope > 0), length, high)
-        low = torch.where(~good & (slope < 0), length, low)
-        newton = length - slope / bend.clamp_min(_tiny(p))
-        middle = torch.where(high.isinf(), 2 * length, (low + high) / 2)
-        length = torch.where(good, length, torch.where((newton > low) & (newton < high), newton, middle))
-        p = _probabilities(torch.addcmul(z, along, length[:, None]))
-    return length, p
-
-
-def _bend(p: Tensor, along: Tensor, seen: Tensor) -> Tensor:
-    """The second derivative of the losses along the line: the variance of `along` under p."""
-    mean = p * along
-    if len(p) == 1:
-        return _dot(mean - mean * p, seen)
-    return _dot(mean, seen) - (mean.sum(0) * (p * seen).sum(0)).sum(-1)
-
-
-def _times(w: Tensor, x: Tensor) -> Tensor:
-    return (w.flatten(0, 1) @ x.T).view(*w.shape[:2], len(x))
-
-
-def _probabilities(z: Tensor) -> Tensor:
-    return z.sigmoid() if len(z) == 1 else z.softmax(0)
-
-
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    """For each problem, over logits and the last dimension."""
-    return (a * b).sum((0, 2))
-
-
-def _tiny(x: Tensor) -> float:
-    return torch.finfo(x.dtype).tiny
-
-
-def _metric(x: Tensor, spread: Tensor, strength: float) -> Tensor:
-    """The Cholesky factor of a logit's mean curvature, float64; `spread` (N) is the mean of p(1 − p)."""
-    curvature = (x.T @ (x * (strength * spread)[:, None])).double()
-    curvature.diagonal()[:-1] += 1
-    curvature.diagonal().add_(torch.finfo(x.dtype).eps * curvature.trace())  # more than rounding took
-    factor: Tensor = torch.linalg.cholesky(curvature)
-    return factor
-
-
-def _scaled(gradient: Tensor, factors: Sequence[Tensor]) -> Tensor:
-    """The gradient in the metric. Of several logits the sum stays 0, as it is at the optimum."""
-    by_logit = [torch.cholesky_solve(g.T.double(), f).T for g, f in zip(gradient, factors, strict=True)]
-    scaled = torch.stack(by_logit)
-    if len(scaled) > 1:
-        scaled = scaled - scaled.mean(0)
-    return scaled.to(gradient.dtype)

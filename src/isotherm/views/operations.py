@@ -164,9 +164,9 @@ def grayscale(x: Tensor) -> Tensor:
 
 def to_gray(x: Tensor, where: Tensor) -> Tensor:
     """Gray in all channels, where asked."""
-    chosen = torch.nonzero(where)[:, 0]
-    gray = grayscale(x[chosen])
-    return x.index_copy_(0, chosen, gray.expand(-1, x.shape[1], -1, -1))
+    rows = torch.nonzero(where)[:, 0]
+    gray = grayscale(x[rows])
+    return x.index_copy_(0, rows, gray.expand(-1, x.shape[1], -1, -1))
 
 
 def blur_weights(sigma: Tensor, length: int, radius: int) -> Tensor:
@@ -191,9 +191,9 @@ def gaussian_blur(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
 
 def solarize(x: Tensor, where: Tensor, threshold: float = 0.5) -> Tensor:
     """Invert what is at least as bright as the threshold, where asked."""
-    chosen = torch.nonzero(where)[:, 0]
-    part = x[chosen]
-    return x.index_copy_(0, chosen, torch.where(part >= threshold, 1 - part, part))
+    rows = torch.nonzero(where)[:, 0]
+    part = x[rows]
+    return x.index_copy_(0, rows, torch.where(part >= threshold, 1 - part, part))
 
 
 def affine(x: Tensor, angle: Tensor, shift: Tensor, zoom: Tensor, size: tuple[int, int]) -> Tensor:

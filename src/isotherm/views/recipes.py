@@ -69,10 +69,10 @@ class View:
         if self.gray:
             x = do.to_gray(x, u[:, 10] < self.gray)
         if self.blur:
-            chosen = torch.nonzero(u[:, 11] < self.blur)[:, 0]
-            sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[chosen, 12]
-            blurred = do.gaussian_blur(x[chosen], sigma, radius=max(1, round(0.05 * size[0])))
-            x = x.index_copy_(0, chosen, blurred)
+            rows = torch.nonzero(u[:, 11] < self.blur)[:, 0]
+            sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[rows, 12]
+            blurred = do.gaussian_blur(x[rows], sigma, radius=max(1, round(0.05 * size[0])))
+            x = x.index_copy_(0, rows, blurred)
         if self.solarize:
             x = do.solarize(x, u[:, 13] < self.solarize)
         return x
@@ -86,7 +86,7 @@ class View:
 
     def _jittered(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
         """The four colour changes in this order; images that are not chosen get neutral ones."""
-        chosen = u[:, 5] < self.jitter_chance
+        changes_colour = u[:, 5] < self.jitter_chance
         changes = (do.brightness, do.contrast, do.saturation, do.hue)
         for i in order:
             strength = self.jitter[i]
@@ -94,7 +94,7 @@ class View:
                 neutral = 0.0 if i == 3 else 1.0
                 low = -strength if i == 3 else max(0.0, 1 - strength)
                 high = neutral + strength
-                x = changes[i](x, torch.where(chosen, low + (high - low) * u[:, 6 + i], neutral))
+                x = changes[i](x, torch.where(changes_colour, low + (high - low) * u[:, 6 + i], neutral))
         return x
 
 
@@ -115,17 +115,17 @@ class Recipe:
         if ids.shape != (len(pixels),):
             raise ValueError(f"{self.name} needs one id an image, shape ({len(pixels)},); got {tuple(ids.shape)}.")
         order = permutation(4, seed=seed, epoch=epoch, view=0)
-        made: dict[int, Tensor] = {}
+        by_number: dict[int, Tensor] = {}
         with torch.autocast(pixels.device.type, enabled=False):  # the same views, whatever surrounds them
             for view in dict.fromkeys(self.views):  # views of one kind are drawn together
                 numbers = [i for i, v in enumerate(self.views) if v == view]
                 u = torch.cat([uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=i) for i in numbers])
                 images = pixels.repeat(len(numbers), 1, 1, 1)
                 parts = zip(_parts(images), _parts(u, like=images), strict=True)
-                drawn = [self.normalized(view.draw(p, n, order)) for p, n in parts]
-                together = drawn[0] if len(drawn) == 1 else torch.cat(drawn)
-                made |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
-        return [made[i] for i in range(len(self.views))]
+                batches = [self.normalized(view.draw(p, n, order)) for p, n in parts]
+                together = batches[0] if len(batches) == 1 else torch.cat(batches)
+                by_number |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
+        return [by_number[i] for i in range(len(self.views))]
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The images themselves, resized if need be and normalized: what a probe sees."""

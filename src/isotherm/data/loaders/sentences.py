@@ -1,24 +1,24 @@
-"""Deals sentences out as tokens: shuffled as a pure function of (seed, epoch), sharded exactly, resumed anywhere.
+"""Batches of tokens of sentences: the same in every run with the same seed (`dealing`).
 
-The brother of `loader`, for rows of sentences. What makes the views of one sentence differ is the encoder's dropout
+What makes the views of one sentence differ is the encoder's dropout
 (SimCSE, Gao et al. 2021), so that nothing is drawn here but the order, unless `vary` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor
 
-from isotherm.data.loaders.images import batches_of, dealt, shuffled
+from isotherm.data.loaders.dealing import Dealing, batches_of, check, dealt, shuffled
 from isotherm.data.sentences import Sentences
 from isotherm.types import Batch
 
 
 @dataclass(frozen=True, eq=False)
-class TextLoader:
+class TextLoader(Dealing):
     """Batches of tokens of a corpus.
 
     A view is int64 (N, T), padded to its longest sentence. One column is shown `views` times; two are the two views of
@@ -33,13 +33,7 @@ class TextLoader:
     views: int
     batch: int
     seed: int = 0
-    shuffle: bool = True
-    drop_last: bool = True
-    device: torch.device | str = "cpu"
-    prefetch: int = 2
-    """Batches prepared ahead by a thread; 0: none."""
-    rank: int = 0
-    world: int = 1
+    _: KW_ONLY
     bucket: int = 1
     """Rows of so many batches are sorted by length, so that those of one batch are about as long: less padding. More
     saves more, but who meets whom in a batch depends more on length; 1: not at all."""
@@ -49,23 +43,14 @@ class TextLoader:
 
     def __post_init__(self) -> None:
         name, columns = self.sentences.name, self.sentences.columns
-        if self.batch < 1:
-            raise ValueError(f"a batch holds 1 sentence or more, got {self.batch}.")
+        advice = "contrastive learning needs others to compare with. Use a smaller batch or more sentences."
+        check(self, len(self.sentences), name, "sentence", advice)
         if self.bucket < 1:
             raise ValueError(f"a bucket holds 1 batch or more, got {self.bucket}.")
-        if not 0 <= self.rank < self.world:
-            raise ValueError(f"rank {self.rank} is not one of {self.world} processes.")
         if self.views < 1:
             raise ValueError(f"a sentence is shown 1 time or more, got {self.views} views.")
         if len(columns) > 1 and self.views != len(columns):
             raise ValueError(f"{name} holds {', '.join(columns)}: {len(columns)} views, got {self.views}.")
-        if self.drop_last and self.batch > len(self.sentences):
-            raise ValueError(
-                f"a batch of {self.batch} is larger than {name} with its {len(self.sentences)} sentences; contrastive "
-                "learning needs others to compare with. Use a smaller batch or more sentences."
-            )
-        if self.batch < self.world:
-            raise ValueError(f"a batch of {self.batch} cannot be shared by {self.world} processes.")
 
     def __len__(self) -> int:
         """Batches in an epoch."""

@@ -31,10 +31,10 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
         raise ValueError(f"layout must be one of {', '.join(get_args(Layout))}; got {layout!r}.")
     whole = path.is_file()
     if path.is_dir():
-        found = [p for p in (path / f"{split}.npz", path / f"{split}.npy") if p.is_file()]
-        if not found:
+        candidates = [p for p in (path / f"{split}.npz", path / f"{split}.npy") if p.is_file()]
+        if not candidates:
             raise FileNotFoundError(f"{path} holds no {split}.npz or {split}.npy")
-        path = found[0]
+        path = candidates[0]
     elif not whole:
         raise FileNotFoundError(f"there is no file or folder {path}")
     if path.suffix not in {".npy", ".npz"}:

@@ -11,18 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from isotherm.data.catalogue import CIFAR_BATCHES, CIFAR_FOLDERS
 from isotherm.data.images import Images
 from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images, members, one_split
 
 FIRST_ID = {"train": 0, "test": 50_000}
-BATCHES: dict[str, dict[str, tuple[str, ...]]] = {
-    "cifar10": {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)},
-    "cifar100": {"train": ("train",), "test": ("test",)},
-}
-FOLDERS = {
-    "cifar10": ("cifar-10-batches-py", "cifar-10-python.tar.gz", "cifar-10-batches-bin", "cifar-10-binary.tar.gz"),
-    "cifar100": ("cifar-100-python", "cifar-100-python.tar.gz", "cifar-100-binary", "cifar-100-binary.tar.gz"),
-}
 _FINE = """
     apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
     castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin
@@ -48,8 +41,8 @@ def read(folder: Path, name: str, split: str = "train") -> Images:
     Ids are the official order, test after train; the parquet files are in an order of their own, and so are their ids.
     """
     one_split(name, split, FIRST_ID)
-    python, python_archive, binary, binary_archive = (folder / f for f in FOLDERS[name])
-    batches = BATCHES[name][split]
+    python, python_archive, binary, binary_archive = (folder / f for f in CIFAR_FOLDERS[name])
+    batches = CIFAR_BATCHES[name][split]
     for place, archive, suffix, parse in (
         (python, python_archive, "", _pickled),
         (folder, None, "", _pickled),
@@ -68,7 +61,9 @@ def read(folder: Path, name: str, split: str = "train") -> Images:
         from isotherm.data.sources import parquet  # noqa: PLC0415 - only this layout needs pyarrow
 
         return parquet.read(folder, split, name=name, first_id=FIRST_ID[split])
-    raise FileNotFoundError(f"{folder} holds none of the forms of {name} ({', '.join(FOLDERS[name])}, {split}.parquet)")
+    raise FileNotFoundError(
+        f"{folder} holds none of the forms of {name} ({', '.join(CIFAR_FOLDERS[name])}, {split}.parquet)"
+    )
 
 
 def _content(path: Path) -> bytes:
@@ -147,10 +142,10 @@ def _pickled(content: bytes, name: str, path: Path | str) -> Records:
 
 
 def _labels(batch: dict[str, Any], key: str, classes: int, rows: Array, path: Path | str) -> Array:
-    found = batch.get(key)
-    if not isinstance(found, list) or not all(type(x) is int for x in found):
+    column = batch.get(key)
+    if not isinstance(column, list) or not all(type(x) is int for x in column):
         raise damaged(path, f"it holds no list of whole numbers '{key}'")
-    return in_range(as_many(np.array(found, dtype=np.int64), rows, path), classes, path)
+    return in_range(as_many(np.array(column, dtype=np.int64), rows, path), classes, path)
 
 
 class _Refused(Exception):

@@ -14,7 +14,6 @@ from isotherm.data.images import Images
 from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images, one_split
 
 PREFIX = {"train": "train", "test": "t10k"}
-FILES = tuple(f"{p}-{kind}-ubyte" for p in PREFIX.values() for kind in ("images-idx3", "labels-idx1"))
 FIRST_ID = {"train": 0, "test": 60_000}
 CLASSES = {
     "mnist": tuple(str(d) for d in range(10)),

@@ -63,9 +63,9 @@ def files(path: Path, split: str) -> list[Path]:
     if not path.is_dir():
         raise FileNotFoundError(f"there is no file or folder {path}")
     for folder in (path, path / "data"):
-        found = sorted(p for p in (folder / f"{split}.parquet", *folder.glob(f"{split}-*.parquet")) if p.is_file())
-        if found:
-            return found
+        shards = sorted(p for p in (folder / f"{split}.parquet", *folder.glob(f"{split}-*.parquet")) if p.is_file())
+        if shards:
+            return shards
     there = sorted({p.stem.split("-")[0] for p in (*path.glob("*.parquet"), *path.glob("data/*.parquet"))})
     raise FileNotFoundError(
         f"{path} holds no {split}.parquet or {split}-*.parquet"
@@ -83,28 +83,28 @@ def _open(path: Path) -> Any:
 
 def _features(schema: Any) -> dict[str, Any]:
     try:
-        found = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        declared = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
     except (ValueError, KeyError, TypeError):
         return {}  # a parquet file needs no such metadata: the columns speak for themselves
-    return {k: v for k, v in found.items() if isinstance(v, dict)} if isinstance(found, dict) else {}
+    return {k: v for k, v in declared.items() if isinstance(v, dict)} if isinstance(declared, dict) else {}
 
 
 def _image_column(schema: Any, features: dict[str, Any], path: Path) -> str:
     structs: list[str] = [f.name for f in schema if pa.types.is_struct(f.type) and f.type.get_field_index("bytes") >= 0]
-    named = [c for c in structs if features.get(c, {}).get("_type") == "Image"] or structs
-    if not named:
+    columns = [c for c in structs if features.get(c, {}).get("_type") == "Image"] or structs
+    if not columns:
         raise ValueError(f"{path} has no column image{{bytes, path}}; it has: {', '.join(schema.names)}.")
-    return named[0]
+    return columns[0]
 
 
 def _label_columns(schema: Any, features: dict[str, Any], label: str | None, path: Path) -> list[str]:
     whole = [f.name for f in schema if pa.types.is_integer(f.type)]
-    found = [c for c in whole if "label" in c.lower() or features.get(c, {}).get("_type") == "ClassLabel"]
+    columns = [c for c in whole if "label" in c.lower() or features.get(c, {}).get("_type") == "ClassLabel"]
     if label is not None:
         if label not in whole:
             raise ValueError(f"{path} has no column of whole numbers '{label}'; it has: {', '.join(whole) or 'none'}.")
-        found = [label, *(c for c in found if c != label)]
-    return found
+        columns = [label, *(c for c in columns if c != label)]
+    return columns
 
 
 def _column(opened: Sequence[Any], paths: Sequence[Path], name: str, classes: int) -> Array:

@@ -80,22 +80,22 @@ def one_split(name: str, split: str, splits: Iterable[str]) -> None:
 
 def members(archive: Path, wanted: Sequence[str]) -> dict[str, bytes]:
     """The content of the files with these names inside a tar archive, wherever in it they lie; nothing is unpacked."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         with tarfile.open(archive) as tar:
             for member in tar:
                 base = member.name.rsplit("/", 1)[-1]
                 if base in wanted and member.isfile():
                     content = tar.extractfile(member)
-                    found[base] = content.read() if content else b""
-                if len(found) == len(wanted):
+                    contents[base] = content.read() if content else b""
+                if len(contents) == len(wanted):
                     break
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise damaged(archive, error) from error
     for base in wanted:
-        if base not in found:
+        if base not in contents:
             raise damaged(archive, f"it holds no {base}")
-    return found
+    return contents
 
 
 def stable_id(text: str) -> int:

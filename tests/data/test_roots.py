@@ -1,0 +1,16 @@
+"""Where data is looked for."""
+
+from isotherm.data import roots
+
+
+def test_the_root_is_what_was_given_then_the_environment_then_the_users_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "a"))
+    assert roots.root() == tmp_path / "a"
+    assert roots.root(tmp_path / "b") == tmp_path / "b"
+    assert roots.cache() == tmp_path / "a" / "cache"
+    monkeypatch.delenv("ISOTHERM_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
+    assert roots.root() == tmp_path / "c" / "isotherm" / "data"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "d"))
+    assert roots.root() == tmp_path / "d" / ".cache" / "isotherm" / "data"
