@@ -80,6 +80,8 @@ def test_a_loss_from_a_file_trains_and_its_settings_are_its_constructor_s(mine, 
 def test_settings_without_annotations_are_read_as_yaml_and_unknown_ones_refused(mine):
     config, _, _ = parse(["--loss", f"{mine}:Typed", "--loss.scale", "5"])
     assert config.loss.settings == {"temperature": 0.3, "scale": 5}
+    with pytest.raises(ValueError, match=r"temperature must be a number or \{name: …\}; got 'many'"):
+        parse(["--loss", f"{mine}:Mine", "--loss.temperature", "many"])
     with pytest.raises(ValueError, match=r"did you mean '--loss\.scale'"):
         parse(["--loss", f"{mine}:Mine", "--loss.scal", "5"])
 
@@ -256,6 +258,7 @@ def test_a_function_s_own_arguments_are_data_options(mine):
     config = configure({"data": f"{mine}:images", "data_options": {"bright": 1}})
     assert config.data_options == {"code": doors.digest(str(mine)), "bright": 1}
     assert configure(config.as_dict()) == config
+    assert configure({**config.as_dict(), "data": "digits", "data_options": {"code": "old"}}).data_options == {}
 
 
 def test_sentences_come_from_a_function(mine, tmp_path):

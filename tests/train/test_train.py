@@ -466,7 +466,12 @@ def test_torchrun_trains_and_one_process_finishes(tmp_path):
     out = tmp_path / "a"
     words = command(out, "--checkpoint", "0", "--log_every", "1", "--device", "cpu", settings=settings)
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port"]
-    launch += [str(20000 + (os.getpid() + 7) % 20000), "-m", *words[2:]]
+    launch += [
+        str(20000 + (os.getpid() + 7) % 20000),
+        "-m",
+        "--",
+        *words[2:],
+    ]  # else torchrun takes --monitor for its own
     process = subprocess.Popen(launch, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
     wait_for_steps(out, 5, process)
     process.send_signal(signal.SIGTERM)

@@ -140,7 +140,7 @@ def _without_code(settings: Mapping[str, Any]) -> Settings:
     if isinstance(tau, str) and doors.is_outside(tau):
         plain["loss"]["temperature"] = {"name": tau}
     options = plain.get("data_options")
-    if doors.is_outside(plain.get("data")) and isinstance(options, Mapping):
+    if isinstance(options, Mapping):
         plain["data_options"] = {k: v for k, v in options.items() if k != "code"}
     return plain
 

@@ -30,7 +30,8 @@ class Config:
     """Everything that changes the result of a run."""
 
     data: str = setting(
-        "digits", "a named set (isotherm data list), or folder:PATH, parquet:PATH, arrays:PATH, text:PATH"
+        "digits",
+        "a named set (isotherm data list), folder:PATH, parquet:PATH, arrays:PATH, text:PATH, or ./FILE.py:FUNCTION",
     )
     split: str = setting("train", "which part to learn from")
     test: str = setting("test", "which part to judge on")
@@ -44,11 +45,11 @@ class Config:
     views: int | None = setting(None, "views of each item; null: what the method needs")
     size: int | None = setting(None, "edge of a view in pixels; null: the recipe's")
     normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
-    encoder: Choice = setting(Choice(), "the network whose features are probed")
+    encoder: Choice = setting(Choice(), "the network whose features are probed; your own: ./FILE.py:NAME")
     head: Choice = setting(Choice(), "what makes embeddings of features")
     predictor: Choice = setting(Choice(), "what predicts (mocov3, byol, simsiam)")
     method: Choice = setting(Choice(), "how embeddings are made and compared; by default simclr, of sentences simcse")
-    loss: Choice = setting(Choice(), "a loss of isotherm.nn (isotherm losses); by default the method's own")
+    loss: Choice = setting(Choice(), "one of isotherm losses, or ./FILE.py:CLASS; by default the method's own")
     epochs: int = setting(40, "passes over the data")
     batch: int = setting(256, "items per step, over all processes")
     lr: float = setting(0.1, "peak learning rate, before scaling")

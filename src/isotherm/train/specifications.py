@@ -91,6 +91,8 @@ def _arguments(of: Callable[..., Any], without: Sequence[str], defaults: Mapping
 
 
 def _spec(parameter: inspect.Parameter) -> Spec:
+    if parameter.name == "temperature" and parameter.annotation is inspect.Parameter.empty:  # in somebody's loss
+        return float | Settings, parameter.default, ""
     return _readable(parameter.annotation), parameter.default, ""
 
 
