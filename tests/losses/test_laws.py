@@ -1,6 +1,7 @@
 """The laws on every loss there is, and on losses that break them: a law that cannot fail proves nothing."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +27,13 @@ def test_the_law_holds(law, name):
     if outcome.verdict == "not applicable":
         assert law == "per query"
         assert "has no value per query" in outcome.detail
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_docstring_names_paper_and_equation(name):
+    doc = LOSSES[name].__doc__
+    assert "arXiv:" in doc
+    assert any(mark in doc for mark in ("eq.", "§", "Table"))
 
 
 class Dense(NTXentLoss):
@@ -73,3 +81,35 @@ def test_isotherm_check_prints_the_proof(capsys):
     said = capsys.readouterr().out
     assert "no law broken" in said
     assert all(law in said for law in laws.LAWS)
+
+
+@pytest.mark.slow
+def test_a_loss_in_a_file_is_checked_against_its_oracle(capsys, tmp_path):
+    example = Path(__file__).parents[2] / "examples/my_loss.py"
+    assert main(["check", f"{example}:PowerLoss"]) == 0
+    assert "not applicable" not in capsys.readouterr().out
+    wrong = tmp_path / "with a space.py"
+    wrong.write_text(example.read_text().replace("0.01) ** power", "0.02) ** power"))
+    assert main(["check", f"{wrong}:PowerLoss", "--law", "oracle"]) == 1
+    assert "the oracle says" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("import nothing_there", "A", "does not import: line 1: ModuleNotFoundError: No module named 'nothing_there'."),
+        ("x = 1", "A", "has no 'A'; it has: x."),
+        ("A = 3", "A", "is no loss: a class that extends isotherm.nn.Loss is wanted, got 3."),
+        ("class A: pass", "A", "is no loss"),
+        ("import sys; sys.exit(3)", "A", "ends the program when it is imported (exit 3)."),
+        ("def f(:", "A", "does not import: line 1: SyntaxError"),
+        ("print('hello'); 1 / 0", "A", "does not import: line 1: ZeroDivisionError: division by zero."),
+    ],
+)
+def test_a_file_with_a_mistake_gets_one_line(capsys, tmp_path, text, name, words):
+    (tmp_path / "mine.py").write_text(text)
+    assert main(["check", f"{tmp_path / 'mine.py'}:{name}"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert words in said.err
+    assert "Traceback" not in said.err

@@ -26,17 +26,35 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
+EXTRAS = {
+    "lab": (
+        "rich",
+        "matplotlib",
+        "sklearn",
+        "scipy",
+        "PIL",
+        "lightning_fabric",
+        "jsonargparse",
+        "yaml",
+        "safetensors",
+    ),
+    "text": ("transformers", "tokenizers"),
+    "parquet": ("pyarrow",),
+    "peers": ("lightly", "pytorch_metric_learning"),
+}
+"""Which extra brings a library."""
+PATIENCE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+"""Threads that wait for each other sleep instead of spinning: on a busy machine spinning stands in the way of the very
+thread that is waited for. Read when torch is imported; docs/decisions/0014 has the measurement."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    argv = sys.argv[1:] if argv is None else list(argv)
+    if argv is None:  # the program, not a call from Python: the library never touches the environment
+        argv = sys.argv[1:]
+        for name, value in PATIENCE.items():
+            os.environ.setdefault(name, value)
     try:
-        if argv[:1] == ["train"]:  # its settings depend on what it trains: `isotherm.train.commandline` reads them
-            return train.run(argv[1:])
-        parser = _parser()
-        arguments = parser.parse_args(argv)
-        if "run" not in arguments:
-            parser.print_help()
-            return 0
-        return int(arguments.run(arguments) or 0)
+        return _run(list(argv))
     except terminal.UsersMistake as mistake:
         print(f"isotherm: {mistake}", file=sys.stderr)
         return 2
@@ -47,30 +65,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
     except ModuleNotFoundError as missing:
-        lab = (
-            "rich",
-            "matplotlib",
-            "sklearn",
-            "scipy",
-            "PIL",
-            "lightning_fabric",
-            "jsonargparse",
-            "yaml",
-            "safetensors",
-        )
-        extra = dict.fromkeys(lab, "lab")
-        extra |= {
-            "transformers": "text",
-            "tokenizers": "text",
-            "pyarrow": "parquet",
-            "lightly": "peers",
-            "pytorch_metric_learning": "peers",
-        }
         name = (missing.name or "").split(".")[0]
-        if name not in extra:
+        extra = next((extra for extra, libraries in EXTRAS.items() if name in libraries), None)
+        if extra is None:
             raise
-        print(f"isotherm: this needs {name}: pip install -c constraints.txt 'isotherm[{extra[name]}]'", file=sys.stderr)
+        print(f"isotherm: this needs {name}: pip install -c constraints.txt 'isotherm[{extra}]'", file=sys.stderr)
         return 2
+
+
+def _run(argv: list[str]) -> int:
+    if argv[:1] == ["train"]:  # its settings depend on what it trains: `isotherm.train.commandline` reads them
+        return train.run(argv[1:])
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if "run" not in arguments:
+        parser.print_help()
+        return 0
+    return int(arguments.run(arguments) or 0)
 
 
 def _parser() -> argparse.ArgumentParser:

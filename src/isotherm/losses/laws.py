@@ -166,24 +166,40 @@ class LargestTensor(TorchDispatchMode):
         return out
 
 
+class Kept:
+    """Counts the numbers that are kept for backward; what a tile keeps for itself is given back with it."""
+
+    numbers = 0
+
+    def pack(self, tensor: Tensor) -> Held:
+        return Held(self, tensor)
+
+
+class Held:
+    """A tensor that counts while it lives."""
+
+    def __init__(self, kept: Kept, tensor: Tensor) -> None:
+        self.kept, self.tensor = kept, tensor
+        kept.numbers += tensor.numel()
+
+    def __del__(self) -> None:
+        self.kept.numbers -= self.tensor.numel()
+
+
 def memory(make: Maker) -> None:
     """Nothing of size N × N ever exists, in the batch or with a queue."""
     n, d, edge = 768, 4, 32
     for queue in (False, True) if make.takes_negatives else (False,):
         z = [v.requires_grad_() for v in views(2, n=n, d=d, dtype=torch.float32)]
         more: dict[str, Any] = {"negatives": views(1, n=2 * n, d=d, dtype=torch.float32)[0]} if queue else {}
-        kept: list[int] = []
-
-        def keep(t: Tensor, kept: list[int] = kept) -> Tensor:
-            kept.append(t.numel())
-            return t
-
+        kept = Kept()
         with tile_size(edge), LargestTensor() as largest:  # type: ignore[no-untyped-call]
-            with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+            with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda held: held.tensor):
                 value = make.value(z, **more)
+            numbers = kept.numbers
             value.backward()
-        if sum(kept) >= 40 * n * d:  # n² is 144 · n·d here
-            raise Broken(f"keeps {sum(kept):,} numbers for backward; {40 * n * d:,} are allowed at n = {n}, d = {d}.")
+        if numbers >= 40 * n * d:  # n² is 144 · n·d here
+            raise Broken(f"keeps {numbers:,} numbers for backward; {40 * n * d:,} are allowed at n = {n}, d = {d}.")
         if largest.entries > edge * 2 * n + 8 * n * d:
             raise Broken(f"made a tensor of {largest.entries:,} numbers at n = {n}, d = {d} with tiles of {edge}.")
 
@@ -283,13 +299,12 @@ def copies(make: Maker) -> None:
 
 
 def docstring(make: Maker) -> None:
-    """Its docstring says what the number means, its equation and where it is from."""
+    """Its docstring says what the number means, its equation and known values."""
     doc = inspect.getdoc(make.kind) or ""
     first = doc.splitlines()[0] if doc else ""
     if not first.endswith((".", "…")) or first.startswith(("Compute", "Return", "This")):
         raise Broken(f"the first line must say what the number means, in a sentence; got {first!r}.")
     wanted = {".. math::": "an equation", "Fixed points:": "known values (Fixed points: …)"}
-    wanted["arXiv:"] = "the paper (arXiv:…)"
     for mark, what in wanted.items():
         if mark not in doc:
             raise Broken(f"the docstring lacks {what}.")

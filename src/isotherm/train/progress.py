@@ -16,6 +16,7 @@ from isotherm.measures.catalogue import measures
 from isotherm.measures.measure import Measure
 from isotherm.train.config import Config, Runtime
 from isotherm.train.modality import modality_of
+from isotherm.train.starvation import Starvation
 
 EVERY = 5.0
 """Seconds between lines where there is no terminal."""
@@ -31,6 +32,7 @@ class Progress:
         self.began, self.first = time.monotonic(), start
         self.last_line = time.monotonic()
         self.sinks = [_sink(name, place, config) for name in place.log] if leader else []
+        self.starvation = Starvation()
         self.bar: Any = None
         self.task: Any = None
 
@@ -51,6 +53,8 @@ class Progress:
     def step(self, step: int, value: float | None, alike: float) -> None:
         if not self.visible:
             return
+        if complaint := self.starvation.complaint():
+            self.warn(complaint)
         if self.bar is not None:
             self.bar.update(self.task, completed=step, description=self._where(step, value))
         elif time.monotonic() - self.last_line > EVERY:
