@@ -19,15 +19,15 @@ from typing import Any
 
 from isotherm import measures, temperature
 from isotherm.losses import catalogue
+from isotherm.train.lookup import TEMPERATURES
 
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "src/isotherm"
 PAGES = ("api.md", "architecture.md")
-TEMPERATURES = "Constant Cosine Linear Exponential Monotone Shifted Learnable CosineSchedule"
 MEASURES = (
     "uniformity tolerance alignment interclass_uniformity conditional_entropy local_separation effective_rank hardness"
 )
-"""The public names (the losses are found by looking)."""
+"""The public ones; losses and temperatures are listed where they are looked up."""
 
 
 def signature(thing: Callable[..., Any]) -> str:
@@ -66,7 +66,7 @@ def parts() -> dict[str, str]:
     """What is made, by the name it has on the pages."""
     return {
         "losses": table("loss", (entry.loss for entry in catalogue.losses())),
-        "temperatures": table("temperature", (getattr(temperature, name) for name in TEMPERATURES.split())),
+        "temperatures": table("temperature", (getattr(temperature, name) for name in TEMPERATURES)),
         "measures": table("measure", (getattr(measures, name) for name in MEASURES.split())),
         "modules": "\n".join(modules()).strip(),
     }
