@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import isotherm
+from isotherm.losses import catalogue, laws
 
 ROOT = Path(__file__).parent.parent
 BASE = ["isotherm.nn", "isotherm.temperature", "isotherm.pairing", "isotherm.measures", "isotherm.engine"]
@@ -90,19 +91,6 @@ def test_only_world_knows_torch_distributed():
     assert knows == ["world.py"]
 
 
-def test_readme_shows_every_module():
-    tree = (ROOT / "README.md").read_text()
-    for path in (ROOT / "src/isotherm").rglob("*.py"):
-        if path.name != "__init__.py":
-            assert path.name in tree, f"{path.name} is missing from README's tree"
-
-
-def test_readme_example_runs_as_printed():
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def test_the_package_shows_what_there_is_and_imports_nothing_before_it_is_asked():
     code = (
         "import sys, isotherm; print('torch' in sys.modules, *dir(isotherm));"
@@ -110,3 +98,52 @@ def test_the_package_shows_what_there_is_and_imports_nothing_before_it_is_asked(
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False __version__ engine losses measures nn pairing temperature\nTrue\n"
+
+
+def blocks(page, language):
+    """The code of a page in one language, block by block."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def test_every_python_block_of_the_readme_runs_as_printed():
+    codes = blocks("README.md", "python")
+    assert len(codes) == 2
+    for code in codes:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_loss_of_the_readme_keeps_the_laws(tmp_path):
+    """All but those that take long, which `isotherm check` runs."""
+    path = tmp_path / "mine.py"
+    path.write_text(blocks("README.md", "python")[1])
+    make = laws.Maker.of(f"{path}:MyLoss")
+    for law in ("docstring", "gradient", "order", "views", "memory", "per query", "copies"):
+        assert laws.judge(law, make).verdict == "holds", law
+
+
+def test_architecture_names_every_module_by_its_path():
+    page = (ROOT / "docs/architecture.md").read_text()
+    source = ROOT / "src/isotherm"
+    there = {str(p.relative_to(source)) for p in source.rglob("*.py") if p.name != "__init__.py"}
+    named = set(re.findall(r"^- `([\w/]+\.py)`: \S", page, re.MULTILINE))
+    assert named == there, f"python docs/make_pages.py; missing {there - named}, gone {named - there}"
+
+
+def test_pages_made_of_docstrings_are_current():
+    command = [sys.executable, str(ROOT / "docs/make_pages.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_link_between_pages_leads_somewhere():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())]
+    lost = [(page.name, link) for page, link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not lost
+
+
+def test_guides_name_only_losses_that_exist():
+    known = {entry.name for entry in catalogue.losses()} | {"MyLoss", "PowerLoss", "SentenceTransformerLoss"}
+    for page in (ROOT / "docs/guides").glob("*.md"):
+        assert set(re.findall(r"\b[A-Z]\w+Loss\b", page.read_text())) <= known, page.name

@@ -1,4 +1,4 @@
-"""What a chart shows: small values that a page draws interactively and matplotlib draws as a picture.
+"""What a chart shows: small values that a page draws interactively and matplotlib draws as an image.
 
 Numbers are lists or numpy arrays; whatever is not finite is a gap. Nothing here draws.
 """

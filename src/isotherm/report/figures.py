@@ -1,4 +1,4 @@
-"""Charts as PNG pictures, drawn by matplotlib: the same values, the same colours as on the page."""
+"""Charts as PNG files, drawn by matplotlib: the same values, the same colours as on the page."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One file a format; each reads one split of a folder into `Images`."""
+"""One file per format; each reads one split of a folder into `Images`."""
