@@ -14,23 +14,13 @@ from isotherm.bench import rivals
 from isotherm.bench.measure import Target, best_times, machine, peak_extra_memory
 from isotherm.files import write_json
 from isotherm.losses import catalogue
+from isotherm.losses.laws import Maker
 
 PAIRS = (128, 1024, 4096, 8192)
 WIDTH = 128
+MANY_VIEWS = (nn.NTXentLoss, nn.CMCLoss, nn.CACRLoss)
+"""Timed with four views, too."""
 ALONE_ABOVE = 16_384  # pairs beyond which only our NT-Xent runs: nobody else fits
-POTENTIAL_FORM = (
-    "DySTreSSLoss",
-    "DCLLoss",
-    "DCLWLoss",
-    "DecoupledNTXentLoss",
-    "HardNegativeLoss",
-    "MACLLoss",
-    "SimpleContrastiveLoss",
-    "CACRLoss",
-    "UAURLoss",
-    "AlignUniformLoss",
-)
-"""Losses that are sums of elementwise potentials, for which the bar is higher."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +37,13 @@ Note = Callable[[str, str], None]
 """Progress: the stage, and what is under way in it."""
 
 
-def run(pairs: Sequence[int], rounds: int, peers: bool, note: Note) -> list[Row]:
-    """Time and measure everybody at each size."""
+def run(pairs: Sequence[int], rounds: int, peers: bool, note: Note, only: Sequence[str] = ()) -> list[Row]:
+    """Time and measure everybody at each size; of the losses `only` these, ours or from outside, if any are named."""
+    makers = [Maker.of(name) for name in only] or [Maker(entry.loss) for entry in catalogue.losses()]
     torch.manual_seed(0)
     rows = []
     for n in pairs:
-        contenders = _contenders(n, peers, note)
+        contenders = _contenders(n, makers, peers, note)
         memory = {}
         for name, call in contenders.items():
             note(f"{n} pairs: warming up and measuring memory", name)
@@ -67,17 +58,18 @@ def run(pairs: Sequence[int], rounds: int, peers: bool, note: Note) -> list[Row]
     return rows
 
 
-def _contenders(n: int, peers: bool, note: Note) -> dict[str, Callable[[], object]]:
+def _contenders(n: int, makers: Sequence[Maker], peers: bool, note: Note) -> dict[str, Callable[[], object]]:
     """A forward and backward pass of everybody who runs at this size."""
     views = [torch.randn(n, WIDTH, requires_grad=True) for _ in range(2)]
     if n > ALONE_ABOVE:
         return {"NTXentLoss": _pass(nn.NTXentLoss(), views)}
     calls: dict[str, Callable[[], object]] = {}
-    for entry in catalogue.losses():
-        calls[entry.name] = _pass(entry.loss(), views)
+    for maker in makers:
+        calls[maker.kind.__name__] = _pass(maker.kind(), views)
     four = [torch.randn(n // 2, WIDTH, requires_grad=True) for _ in range(4)]
-    for many in (nn.NTXentLoss, nn.CMCLoss, nn.CACRLoss):
-        calls[f"{many.__name__}, 4 views"] = _pass(many(), four)
+    for maker in makers:
+        if maker.kind in MANY_VIEWS:
+            calls[f"{maker.kind.__name__}, 4 views"] = _pass(maker.kind(), four)
     calls["three dense products"] = lambda: rivals.three_products(views[0], views[1])
     calls["dense PyTorch"] = _two(rivals.dense, views)
     calls["dense, torch.compile"] = _two(rivals.compiled(), views)
@@ -91,7 +83,7 @@ def _contenders(n: int, peers: bool, note: Note) -> dict[str, Callable[[], objec
 
 
 def _pass(loss: nn.Loss, views: Sequence[Tensor]) -> Callable[[], object]:
-    if isinstance(loss, nn.SupConLoss):
+    if loss.takes_labels:
         kinds = torch.arange(len(views[0])).repeat(len(views)) % 100
         return lambda: torch.autograd.grad(loss(torch.cat(list(views)), kinds), views)
     return lambda: torch.autograd.grad(loss(*views), views, allow_unused=True)
@@ -119,10 +111,11 @@ def targets(rows: Sequence[Row]) -> list[Target]:
     faster("NTXentLoss", 4096, "dense, torch.compile", 1.5)
     faster("NTXentLoss", 4096, "three dense products", 1)
     faster("NTXentLoss", 8192, "lightly", 6)
+    potentials = [entry.name for entry in catalogue.losses() if entry.loss.is_potential]
     ours = [r for r in rows if "Loss" in r.name]
     for row in ours:
         if row.pairs == 4096 and row.name != "NTXentLoss":
-            faster(row.name, 4096, "lightly", 3 if row.name in POTENTIAL_FORM else 1)
+            faster(row.name, 4096, "lightly", 3 if row.name in potentials else 1)
     for row in ours:
         limit = {4096: 100e6, 65_536: 1e9}.get(row.pairs)
         if limit and row.extra_bytes is not None:

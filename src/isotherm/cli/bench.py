@@ -16,8 +16,8 @@ def _bench_losses(arguments: argparse.Namespace) -> None:
     console = terminal.console()
     if min(arguments.pairs or losses.PAIRS) < 4:
         raise terminal.UsersMistake("bench losses needs at least 4 pairs: two items for the losses with four views.")
-    with terminal.progress(console) as note:
-        rows = losses.run(arguments.pairs or losses.PAIRS, arguments.rounds, arguments.peers, note)
+    with terminal.mistakes(), terminal.progress(console) as note:
+        rows = losses.run(arguments.pairs or losses.PAIRS, arguments.rounds, arguments.peers, note, arguments.loss)
     judged = losses.targets(rows)
     for pairs in dict.fromkeys(r.pairs for r in rows):
         here = [r for r in rows if r.pairs == pairs]
@@ -183,6 +183,8 @@ def add(commands: terminal.Commands) -> None:
         parsers[each.name] = parser
     sizes = "batch sizes (128 1024 4096 8192)"
     parsers["losses"].add_argument("--pairs", type=terminal.positive, nargs="+", metavar="N", help=sizes)
+    only = "only this one: a name of ours, ./FILE.py:CLASS or package.module:CLASS; may be said several times"
+    parsers["losses"].add_argument("--loss", action="append", default=[], metavar="LOSS", help=only)
     parsers["losses"].add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
     corpus = "text:PATH, or sentences (sentences)"
     parsers["sentences"].add_argument("--data", default="sentences", metavar="D", help=corpus)

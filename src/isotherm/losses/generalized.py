@@ -36,6 +36,8 @@ class AlignUniformLoss(Loss):
     Fixed points: 0 when all embeddings are equal.
     """
 
+    is_potential = True
+
     def __init__(self, alpha: float = 2.0, t: float = 2.0, weight: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         no_value_per_query(self, reduction, "its uniformity is the logarithm of a mean over pairs")

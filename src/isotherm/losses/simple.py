@@ -33,6 +33,8 @@ class SimpleContrastiveLoss(Loss):
     Fixed points: 0 when all similarities are equal (default λ).
     """
 
+    is_potential = True
+
     def __init__(self, weight: float | None = None, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         self.weight = None if weight is None else number("weight", weight)

@@ -62,6 +62,8 @@ class NTXentLoss(Loss):
     Differs from the papers: several positives are averaged, each against all candidates; mean over queries, not sum.
     """
 
+    is_potential = True
+
     def __init__(self, temperature: TemperatureLike = 0.2, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         scaled(temperature)
@@ -83,6 +85,8 @@ class InfoNCELoss(Loss):
 
     Fixed points: log(n) when all similarities are equal, n items.
     """
+
+    is_potential = True
 
     def __init__(
         self, temperature: TemperatureLike = 0.2, symmetric: bool = True, reduction: Reduction = "mean"
@@ -112,6 +116,8 @@ class CMCLoss(Loss):
     Differs from the paper: the mean over pairs of views, where it has the sum.
     """
 
+    is_potential = True
+
     def __init__(self, temperature: TemperatureLike = 0.07, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         scaled(temperature)
@@ -137,6 +143,8 @@ class DySTreSSLoss(Loss):
 
     Fixed points: log(1 + m) when all similarities are equal, m the number of negatives.
     """
+
+    is_potential = True
 
     def __init__(
         self,
@@ -189,6 +197,8 @@ class MACLLoss(Loss):
     Fixed points: (1 + 1/m) log(1 + m) when all similarities are equal, m the number of negatives.
     Differs from the paper: computed so that P → 1 gives 1, with its gradient, and not 0/0.
     """
+
+    is_potential = True
 
     def __init__(
         self,
