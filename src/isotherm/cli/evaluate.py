@@ -167,7 +167,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     table = terminal.table("measure", *(escape(entry.name) for entry in comparison.entries))
     for row in comparison.rows:
         cells = ["" if v is None else f"{v:.4g}" for v in row.values]
-        table.add_row(row.measure, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(cells)))
+        table.add_row(row.title, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(cells)))
     console.print(table)
     terminal.written(console, arguments)
 

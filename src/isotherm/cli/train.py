@@ -44,6 +44,7 @@ def run(argv: Sequence[str]) -> int:
             print(as_yaml(config), end="")
             return 0
         from isotherm import world
+        from isotherm.measures.catalogue import measure
         from isotherm.train.loop import Stopped, train
 
         try:
@@ -55,6 +56,7 @@ def run(argv: Sequence[str]) -> int:
         finally:
             world.leave()
     if leader:
-        measures = ", ".join(f"{name} {value:.4g}" for name, value in result.measures.items())
+        facts = {measure(name): value for name, value in result.measures.items()}
+        measures = ", ".join(f"{fact.heading} {fact.text(value)}" for fact, value in facts.items())
         print(f"{place.out}: {measures}; {result.seconds:.1f} s", flush=True)
     return 0

@@ -35,6 +35,10 @@ class Row:
     best: int | None
     """Which is best, if better has a direction and they differ."""
 
+    @property
+    def title(self) -> str:
+        return fact(self.measure).title
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -98,10 +102,7 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
     page.section("Measures", "★ marks the best where better has a direction.")
     page.table(
         ["measure", *(entry.name for entry in entries)],
-        [
-            [fact(row.measure).title, *(Cell(v, best=i == row.best) for i, v in enumerate(row.values))]
-            for row in comparison.rows
-        ],
+        [[row.title, *(Cell(v, best=i == row.best) for i, v in enumerate(row.values))] for row in comparison.rows],
     )
     looked = [(entry.name, entry.health) for entry in entries if entry.health is not None]
     if looked:
@@ -114,7 +115,7 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
             Bars(
                 "Accuracy and agreement",
                 [entry.name for entry in entries],
-                [Heights(fact(r.measure).title, [np.nan if v is None else v for v in r.values]) for r in agreed],
+                [Heights(r.title, [np.nan if v is None else v for v in r.values]) for r in agreed],
             )
         )
     if command:
