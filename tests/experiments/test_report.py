@@ -9,7 +9,7 @@ from isotherm.experiments import execute
 from isotherm.experiments import report as study_report
 from isotherm.experiments.claims import rules
 from isotherm.experiments.claims.verdict import Evidence, Verdict
-from isotherm.experiments.figures import curves
+from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.points import expand
 from isotherm.experiments.study import Arm, Claim, Figure, Paper, PaperTable, Scale, Study, Where
 from isotherm.report import Points, Scatter
@@ -22,8 +22,14 @@ PRINTED = 700
 """Pixels between the margins of a sheet of A4."""
 
 
-def seconds(records):
-    return Scatter("Seconds of a run", [Points("runs", range(len(records)), [r.seconds for r in records])], "run", "s")
+class Seconds:
+    """A plot of one's own."""
+
+    measures = ()
+
+    def draw(self, records):
+        points = Points("runs", range(len(records)), [r.seconds for r in records])
+        return [Scatter("Seconds of a run", [points], "run", "s")]
 
 
 @dataclass(frozen=True)
@@ -51,14 +57,11 @@ STUDY = Study(
         Claim("An arm that nobody ran is best.", "§2", rules.Trend("knn", "nobody", 1)),
     ),
     figures=(
-        Figure("Seconds", "fig. 1", (), lambda records: [seconds(records)]),
+        Figure("Seconds", "fig. 1", Seconds()),
         Figure(
             "Uniformity",
             "fig. 2",
-            ("uniformity", "tolerance"),
-            lambda records: curves.against(
-                records, ["plain", "decoupled"], TAU, "temperature", ("uniformity", "tolerance")
-            ),
+            Against(["plain", "decoupled"], TAU, "temperature", ("uniformity", "tolerance")),
         ),
     ),
     paper=Paper(

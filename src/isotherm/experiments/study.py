@@ -102,6 +102,17 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
+class OfOneMeasure:
+    """What rules and plots of a single measure share."""
+
+    measure: str
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,)
+
+
+@dataclass(frozen=True)
 class Claim:
     """What a paper found, in our words, as something that can fail."""
 
@@ -117,14 +128,30 @@ class Claim:
         return self.rule.judge(records)
 
 
+class Plot(Protocol):
+    """What a figure shows; `figures.plots` has the usual ones."""
+
+    @property
+    def measures(self) -> Sequence[str]:
+        """What it needs to know of every run."""
+
+    def draw(self, records: Records) -> Sequence[Drawing]: ...
+
+
 @dataclass(frozen=True)
 class Figure:
     """A figure of the paper, drawn from our records."""
 
     name: str
     paper: str
-    measures: tuple[str, ...]
-    draw: Callable[[Records], Sequence[Drawing]]
+    plot: Plot
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return tuple(self.plot.measures)
+
+    def draw(self, records: Records) -> Sequence[Drawing]:
+        return self.plot.draw(records)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,16 @@ about as many steps. Expected: weights matter, those of negatives most; K = 4 be
 from collections.abc import Sequence
 from typing import Any
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Faster, NoWorse, Ordered, SmallerDrop, Trend
+from isotherm.experiments.figures.plots import (
+    Against,
+    BarForEach,
+    Neighbourhoods,
+    OverTraining,
+    Several,
+    Weights,
+    Within,
+)
 from isotherm.experiments.sizes import QUICK, SMOKE
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Settings, Study, Where
 
@@ -181,69 +189,39 @@ CLAIMS = (
         NoWorse("linear_whole", Where(RBF_4), [Where(FOUR, REGULAR)], within=0.01),
     ),
 )
+
+
+def _by_class_sizes(plot: type[BarForEach | OverTraining], measure: str) -> Several:
+    """The rivals at each imbalance."""
+    sizes = OVER["imbalance"]
+    return Several([Within({"imbalance": name}, plot(measure, HEADLINE, f"Imbalance: {name}")) for name in sizes])
+
+
 FIGURES = (
-    Figure(
-        "Accuracy by class sizes",
-        "Table 2",
-        ("linear_whole",),
-        lambda records: [
-            chart
-            for name in ("none", "linear", "exponential")
-            for chart in figures.curves.bars(
-                records.where(imbalance=name), HEADLINE, "linear_whole", f"Imbalance: {name}"
-            )
-        ],
-    ),
-    Figure(
-        "Conditional entropy over training",
-        "fig. 3 to 5",
-        ("conditional_entropy",),
-        lambda records: [
-            chart
-            for name in ("none", "linear", "exponential")
-            for chart in figures.curves.over_training(
-                records.where(imbalance=name), HEADLINE, "conditional_entropy", f"Imbalance: {name}"
-            )
-        ],
-    ),
-    Figure(
-        "Accuracy over training",
-        "fig. 10",
-        (),
-        lambda records: figures.curves.over_training(records.where(**REGULAR), HEADLINE, "knn", "Regular"),
-    ),
-    Figure(
-        "One query with its positives and negatives",
-        "fig. 6",
-        (),
-        lambda records: figures.portraits.weights(records, Where(FOUR, REGULAR), t_pos=1.0, t_neg=0.9),
-    ),
-    Figure(
-        "Neighbourhood of one query",
-        "fig. 7",
-        (),
-        lambda records: [
-            *figures.portraits.neighbourhoods(records, (EARLY_CL, CL)),
-            *figures.portraits.neighbourhoods(records, (EARLY_CACR, ONE)),
-        ],
-    ),
+    Figure("Accuracy by class sizes", "Table 2", _by_class_sizes(BarForEach, "linear_whole")),
+    Figure("Conditional entropy over training", "fig. 3 to 5", _by_class_sizes(OverTraining, "conditional_entropy")),
+    Figure("Accuracy over training", "fig. 10", Within(REGULAR, OverTraining("knn", HEADLINE, "Regular"))),
+    Figure("One query with its positives and negatives", "fig. 6", Weights(Where(FOUR, REGULAR), t_pos=1.0, t_neg=0.9)),
+    Figure("Neighbourhood of one query", "fig. 7", Neighbourhoods((EARLY_CL, CL, EARLY_CACR, ONE))),
     Figure(
         "Negatives and positives",
         "fig. 8 and 9",
-        ("linear_whole",),
-        lambda records: [
-            *figures.curves.against(records, [BY_BATCH], "batch", "batch", ("linear_whole",)),
-            *figures.curves.against(records, [BY_K], "views", "views (K + 1)", ("linear_whole", "step_seconds")),
-        ],
+        Several(
+            [
+                Against([BY_BATCH], "batch", "batch", ("linear_whole",)),
+                Against([BY_K], "views", "views (K + 1)", ("linear_whole", "step_seconds")),
+            ]
+        ),
     ),
     Figure(
         "Sharpness of the weights",
         "Tables 12 and 13",
-        ("linear_whole",),
-        lambda records: [
-            *figures.curves.against(records, [T_POS], "loss.t_pos", "t⁺", ("linear_whole",)),
-            *figures.curves.against(records, [T_NEG_1, T_NEG_4], "loss.t_neg", "t⁻", ("linear_whole",)),
-        ],
+        Several(
+            [
+                Against([T_POS], "loss.t_pos", "t⁺", ("linear_whole",)),
+                Against([T_NEG_1, T_NEG_4], "loss.t_neg", "t⁻", ("linear_whole",)),
+            ]
+        ),
     ),
 )
 COMPARE = (

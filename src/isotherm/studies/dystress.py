@@ -11,8 +11,17 @@ help on small images.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Alike, NoWorse, Ordered, TrendEverywhere
+from isotherm.experiments.figures.plots import (
+    Against,
+    BarForEach,
+    ExactTemperature,
+    Grid,
+    PairSimilarities,
+    Profiles,
+    Several,
+    Within,
+)
 from isotherm.experiments.papers import DYSTRESS
 from isotherm.experiments.sizes import QUICK, SMOKE
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
@@ -184,47 +193,35 @@ FIGURES = (
     Figure(
         "Similarities of pairs before and after training",
         "fig. 1",
-        (),
-        lambda records: figures.portraits.pairs(records, Where(OURS, BALANCED)),
+        PairSimilarities(Where(OURS, BALANCED)),
     ),
-    Figure("Solutions of the differential equation", "fig. 2", (), lambda records: figures.curves.ode(0.2)),
+    Figure("Solutions of the differential equation", "fig. 2", ExactTemperature(0.2)),
     Figure(
         "Temperature against similarity",
         "fig. 3 and 4",
-        (),
-        lambda records: figures.curves.profiles(((0.07, 0.2), (0.1, 0.2), (0.07, 0.5), (0.2, 0.5)), SHIFTS),
+        Profiles(((0.07, 0.2), (0.1, 0.2), (0.07, 0.5), (0.2, 0.5)), SHIFTS),
     ),
     Figure(
         "Accuracy of the rivals",
         "Tables 3, 6 and 7",
-        ("knn", "knn1"),
-        lambda records: [
-            *figures.curves.bars(records.where(**BALANCED), (*RIVALS, OURS), "knn", "Balanced"),
-            *figures.curves.bars(records.where(**LONG), (*RIVALS, OURS, HIGHER, SCHEDULE), "knn1", "Long tail"),
-        ],
+        Several(
+            [
+                Within(BALANCED, BarForEach("knn", (*RIVALS, OURS), "Balanced")),
+                Within(LONG, BarForEach("knn1", (*RIVALS, OURS, HIGHER, SCHEDULE), "Long tail")),
+            ]
+        ),
     ),
     Figure(
         "Ranges of temperature",
         "fig. 5 and 6; Table 14",
-        ("knn", "uniformity", "tolerance"),
-        lambda records: figures.curves.grid(
-            records, RANGE, "loss.tau_min", "loss.tau_max", ("knn", "uniformity", "tolerance")
-        ),
+        Grid(RANGE, "loss.tau_min", "loss.tau_max", ("knn", "uniformity", "tolerance")),
     ),
     Figure(
         "Shifted profiles",
         "fig. 7; Table 15",
-        ("knn", "uniformity"),
-        lambda records: [
-            chart for m in ("knn", "uniformity") for chart in figures.curves.bars(records, [*MOVED], m, "Shifted")
-        ],
+        Several([BarForEach(measure, MOVED, "Shifted") for measure in ("knn", "uniformity")]),
     ),
-    Figure(
-        "Learning rates",
-        "fig. 8",
-        ("knn",),
-        lambda records: figures.curves.against(records, [RATE], "lr", "learning rate", ("knn",), log_x=True),
-    ),
+    Figure("Learning rates", "fig. 8", Against([RATE], "lr", "learning rate", ("knn",), log_x=True)),
 )
 COMPARE = (
     Comparison(OURS, "knn", RIVALS),

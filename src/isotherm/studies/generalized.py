@@ -11,8 +11,8 @@ projector they are alike, the more so the longer they train.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Alike, Narrower
+from isotherm.experiments.figures.plots import Against, Within
 from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Study, Where
@@ -96,16 +96,12 @@ FIGURES = (
     Figure(
         "Accuracy against epochs",
         "fig. 2",
-        ("linear",),
-        lambda records: figures.curves.against(records.where(batch=128), list(LOSSES), "epochs", "epochs", ("linear",)),
+        Within({"batch": 128}, Against(list(LOSSES), "epochs", "epochs", ("linear",))),
     ),
     Figure(
         "Accuracy against the depth of the projector",
         "fig. 2",
-        ("linear",),
-        lambda records: figures.curves.against(
-            records, list(BY_DEPTH.values()), "head.layers", "layers of the projector", ("linear",)
-        ),
+        Against(list(BY_DEPTH.values()), "head.layers", "layers of the projector", ("linear",)),
     ),
 )
 COMPARE = (Comparison(f"{NTXENT}, by depth", "linear", list(BY_DEPTH.values())[1:]),)

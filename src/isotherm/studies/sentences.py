@@ -10,8 +10,8 @@ and MACL, most so with shifted minima.
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Among, Every, Gains, InvertedU, Trend
+from isotherm.experiments.figures.plots import BarForEach, Profiles, Several, Split, Within
 from isotherm.experiments.papers import DYSTRESS
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
 
@@ -164,30 +164,22 @@ FIGURES = (
     Figure(
         "Similarity of sentences by method",
         "Table 12",
-        ("sts",),
-        lambda records: [
-            chart
-            for encoder, start in STARTS
-            for chart in figures.curves.bars(
-                records.where(encoder=encoder), (SIMCSE, DROPOUT, MACL, *PROFILES), "sts", start
-            )
-        ],
+        Several(
+            [
+                Within({"encoder": encoder}, BarForEach("sts", (SIMCSE, DROPOUT, MACL, *PROFILES), start))
+                for encoder, start in STARTS
+            ]
+        ),
     ),
     Figure(
         "Against the temperature",
         "SimCSE app. D",
-        ("sts", "stsb_uniformity", "stsb_alignment"),
-        lambda records: [
-            chart
-            for measure in ("sts", "stsb_uniformity", "stsb_alignment")
-            for chart in figures.curves.split(records, BY_TAU, "encoder", STARTS, TAU, "temperature", measure)
-        ],
+        Split(BY_TAU, "encoder", STARTS, TAU, "temperature", ("sts", "stsb_uniformity", "stsb_alignment")),
     ),
     Figure(
         "Temperature against similarity",
         "Table 12",
-        (),
-        lambda records: figures.curves.profiles(RANGES, tuple(SHIFTS.values()), (0.03, 0.05)),
+        Profiles(RANGES, tuple(SHIFTS.values()), (0.03, 0.05)),
     ),
 )
 COMPARE = (Comparison(SIMCSE, "sts", (MACL, *PROFILES)),)

@@ -12,8 +12,8 @@ nearly irrelevant for uniformity.
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Behind, Flatter, InvertedU, PrefersLarger, Recovers, Trend
+from isotherm.experiments.figures.plots import Against, Maps, RelativePenalties, Separation
 from isotherm.experiments.papers import WANG_LIU
 from isotherm.experiments.sizes import BY_DATA, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale, Study, Where
@@ -115,44 +115,20 @@ CLAIMS = (
     ),
 )
 FIGURES = (
-    Figure(
-        "t-SNE of the embedding at two temperatures",
-        "fig. 2",
-        (),
-        lambda records: figures.portraits.maps(records, ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2),
-    ),
-    Figure(
-        "Relative penalties",
-        "fig. 3",
-        (),
-        lambda records: figures.curves.penalties((0.07, 0.1, 0.2, 0.3, 0.5, 1.0)),
-    ),
+    Figure("t-SNE of the embedding at two temperatures", "fig. 2", Maps(ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2)),
+    Figure("Relative penalties", "fig. 3", RelativePenalties((0.07, 0.1, 0.2, 0.3, 0.5, 1.0))),
     Figure(
         "Uniformity and tolerance, ordinary loss",
         "fig. 4 and 5",
-        ("uniformity", "tolerance"),
-        lambda records: figures.curves.against(records, [ORDINARY], TAU, "temperature", ("uniformity", "tolerance")),
+        Against([ORDINARY], TAU, "temperature", ("uniformity", "tolerance")),
     ),
     Figure(
         "Uniformity and tolerance, hard loss",
         "fig. 6 and 7",
-        ("uniformity", "tolerance"),
-        lambda records: figures.curves.against(
-            records, [ORDINARY, HARD], TAU, "temperature", ("uniformity", "tolerance")
-        ),
+        Against([ORDINARY, HARD], TAU, "temperature", ("uniformity", "tolerance")),
     ),
-    Figure(
-        "Local separation",
-        "fig. 8; supplement, fig. 1 to 7",
-        ("positive_similarity", "nearest_negative"),
-        lambda records: figures.curves.separation(records, (ORDINARY, HARD), TAU, "temperature"),
-    ),
-    Figure(
-        "Accuracy against temperature",
-        "fig. 9",
-        ("linear", "knn"),
-        lambda records: figures.curves.against(records, [ORDINARY, HARD], TAU, "temperature", ("linear", "knn")),
-    ),
+    Figure("Local separation", "fig. 8; supplement, fig. 1 to 7", Separation((ORDINARY, HARD), TAU, "temperature")),
+    Figure("Accuracy against temperature", "fig. 9", Against([ORDINARY, HARD], TAU, "temperature", ("linear", "knn"))),
 )
 _TAUS = ("0.07", "0.3", "0.7", "1.0")
 PAPER = replace(

@@ -27,7 +27,7 @@ from isotherm.experiments.claims.statistics import (
     triples,
 )
 from isotherm.experiments.claims.verdict import Estimate, Evidence, Verdict, unjudged
-from isotherm.experiments.study import Rule, Where
+from isotherm.experiments.study import OfOneMeasure, Rule, Where
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Records
@@ -37,17 +37,6 @@ STRONG = 0.8
 SURE = 2.0
 """Standard errors that a difference needs to count."""
 TAU = "loss.temperature"
-
-
-@dataclass(frozen=True)
-class OfOneMeasure:
-    """What rules about a single measure share."""
-
-    measure: str
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.measure,)
 
 
 @dataclass(frozen=True)
