@@ -7,8 +7,11 @@ studies must not take longer than reading them, so nothing here or in a study im
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from isotherm.experiments.claims.verdict import Verdict
@@ -158,14 +161,31 @@ class Figure:
 class PaperTable:
     """A table of the paper, and which of our runs belong in its columns."""
 
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    printed: Path
+    """A CSV file: a line of heads, then a line for each row; a cell that the paper left empty is empty."""
     points: Sequence[Where]
     """Of each column of numbers."""
     measures: Sequence[tuple[str, str]]
     """Title and measure of each row of ours."""
     titled: bool = True
     """Whether the second column names the measure."""
+
+    @cached_property
+    def _lines(self) -> list[list[str]]:
+        with self.printed.open(encoding="utf-8", newline="") as file:
+            return list(csv.reader(file))
+
+    @property
+    def heads(self) -> list[str]:
+        return self._lines[0]
+
+    @property
+    def rows(self) -> list[list[str | float | None]]:
+        """As printed: words, then a number for each of the points."""
+        words = 2 if self.titled else 1
+        return [
+            [*line[:words], *(float(number) if number else None for number in line[words:])] for line in self._lines[1:]
+        ]
 
 
 @dataclass(frozen=True)
