@@ -22,15 +22,16 @@ def add(commands: terminal.Commands) -> None:
 
 
 def _add_evaluate(commands: terminal.Commands) -> None:
-    evaluate = commands.add_parser(
+    evaluate = terminal.command(
+        commands,
         "evaluate",
-        help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
-        description="Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder "
+        "what a run's encoder knows: kNN, linear and other probes; its embedding's health",
+        "Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder "
         "of sentences (a run's, a model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.",
-        epilog="examples:\n  isotherm evaluate runs/first\n"
-        "  isotherm evaluate runs/sentences --probe sts,senteval\n  isotherm evaluate minilm\n"
-        "  isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "isotherm evaluate runs/first",
+        "isotherm evaluate runs/sentences --probe sts,senteval",
+        "isotherm evaluate minilm",
+        "isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json",
     )
     evaluate.add_argument(
         "source", metavar="RUN", help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME"
@@ -52,14 +53,14 @@ def _add_evaluate(commands: terminal.Commands) -> None:
 
 
 def _add_inspect(commands: terminal.Commands) -> None:
-    inspecting = commands.add_parser(
+    inspecting = terminal.command(
+        commands,
         "inspect",
-        help="is an embedding file healthy, and which temperature suits it?",
-        description="Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.",
-        epilog="examples:\n  isotherm inspect embeddings.npy --labels labels.npy --html health.html\n"
-        "  isotherm inspect features.npz --labels y --views z2\n"
-        "  isotherm inspect huge.npy --sample 50000",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "is an embedding file healthy, and which temperature suits it?",
+        "Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.",
+        "isotherm inspect embeddings.npy --labels labels.npy --html health.html",
+        "isotherm inspect features.npz --labels y --views z2",
+        "isotherm inspect huge.npy --sample 50000",
     )
     inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one per item")
     _about_files(inspecting)
@@ -70,14 +71,10 @@ def _add_inspect(commands: terminal.Commands) -> None:
 
 
 def _add_compare(commands: terminal.Commands) -> None:
-    comparing = commands.add_parser(
-        "compare",
-        help="several runs or embedding files side by side",
-        description="The measures of several embedding files or run folders side by side, the best marked.",
-        epilog="examples:\n  isotherm compare runs/a runs/b\n"
-        "  isotherm compare a.npy b.npy --labels y.npy --html ab.html",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "several runs or embedding files side by side"
+    description = "The measures of several embedding files or run folders side by side, the best marked."
+    examples = ("isotherm compare runs/a runs/b", "isotherm compare a.npy b.npy --labels y.npy --html ab.html")
+    comparing = terminal.command(commands, "compare", about, description, *examples)
     comparing.add_argument("files", type=Path, nargs="+", metavar="A", help="files or run folders, at least two")
     _about_files(comparing)
     comparing.set_defaults(run=_compare)

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
 def add(commands: terminal.Commands) -> None:
     _add_study(commands)
-    report = commands.add_parser(
-        "report",
-        help="write a study's report again from its records",
-        description="Judge the claims and write the page and figures again, from a study's records.",
-    )
+    about = "write a study's report again from its records"
+    description = "Judge the claims and write the page and figures again, from a study's records."
+    report = terminal.command(commands, "report", about, description)
     report.add_argument("folder", type=Path, metavar="DIR", help="a folder that `isotherm study` made")
     report.add_argument(
         "--trust-code", action="store_true", help="run the file that the study came from, if it is not one of ours"
@@ -36,17 +34,19 @@ def add(commands: terminal.Commands) -> None:
 
 
 def _add_study(commands: terminal.Commands) -> None:
-    study = commands.add_parser(
+    study = terminal.command(
+        commands,
         "study",
-        help="reproduce a paper's experiment: a grid of runs, claims, a report",
-        description="Run a study's grid, judge the paper's claims on it, write a report. Interrupted, the same line "
+        "reproduce a paper's experiment: a grid of runs, claims, a report",
+        "Run a study's grid, judge the paper's claims on it, write a report. Interrupted, the same line "
         "goes on; what is done is not done again. A study of your own is a file that ends in STUDY = Study(…) "
         "(examples/my_study.py); naming it runs its code.",
-        epilog="examples:\n  isotherm study --list\n  isotherm study temperature\n"
-        "  isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar\n"
-        "  isotherm study temperature --scale smoke --workers 2\n  isotherm study temperature --ray auto\n"
-        "  isotherm study ./mine_study.py --scale smoke",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "isotherm study --list",
+        "isotherm study temperature",
+        "isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar",
+        "isotherm study temperature --scale smoke --workers 2",
+        "isotherm study temperature --ray auto",
+        "isotherm study ./mine_study.py --scale smoke",
     )
     study.add_argument(
         "name", nargs="?", metavar="NAME", help="a study from --list, or a file of your own, ./mine_study.py"

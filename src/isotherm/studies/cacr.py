@@ -139,22 +139,17 @@ SCALES = {
         adjust=lambda settings: {"batch": 768 if settings["views"] == 2 else 128},
     ),
 }
+
+
+def _ahead(winner: str, *rivals: str) -> Ahead:
+    """On regular class sizes."""
+    return Ahead("linear_whole", Where(winner, REGULAR), [Where(name, REGULAR) for name in rivals])
+
+
 CLAIMS = (
-    Claim(
-        "With one positive CACR is ahead of CL, AU-CL and HN-CL.",
-        "§5.1, Table 2",
-        Ahead("linear_whole", Where(ONE, REGULAR), [Where(name, REGULAR) for name in (CL, AU, HN)]),
-    ),
-    Claim(
-        "With four positives CACR is ahead of CMC.",
-        "§5.1, Table 2",
-        Ahead("linear_whole", Where(FOUR, REGULAR), [Where(CMC, REGULAR)]),
-    ),
-    Claim(
-        "Four positives beat one at equal samples.",
-        "§5.1, Table 3",
-        Ahead("linear_whole", Where(FOUR, REGULAR), [Where(ONE, REGULAR)]),
-    ),
+    Claim("With one positive CACR is ahead of CL, AU-CL and HN-CL.", "§5.1, Table 2", _ahead(ONE, CL, AU, HN)),
+    Claim("With four positives CACR is ahead of CMC.", "§5.1, Table 2", _ahead(FOUR, CMC)),
+    Claim("Four positives beat one at equal samples.", "§5.1, Table 3", _ahead(FOUR, ONE)),
     Claim(
         "Weights matter: CACR, then without π⁺, without π⁻, without both.",
         "B.2, Table 11",

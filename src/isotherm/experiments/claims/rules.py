@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isotherm.experiments.claims.statistics import (
+    Paired,
     best,
     lines,
     lost,
@@ -312,30 +313,37 @@ class Later(OfOneMeasure):
 
 
 @dataclass(frozen=True)
-class Loses(OfOneMeasure):
-    """Every one of these falls by at least `least` from the first to the last value of `over`; with seeds, surely."""
+class Fall(OfOneMeasure):
+    """What rules about the fall from the first to the last value of `over` share."""
 
     points: Sequence[Where]
     over: str
+
+    def falls(self, records: Records) -> dict[str, Paired]:
+        return {where.label: lost(records, self.measure, where, self.over) for where in self.points}
+
+
+@dataclass(frozen=True)
+class Loses(Fall):
+    """Every one of these falls by at least `least` from the first to the last value of `over`; with seeds, surely."""
+
     least: float
 
     def judge(self, records: Records) -> Verdict:
-        losses = {where.label: lost(records, self.measure, where, self.over) for where in self.points}
+        losses = self.falls(records)
         held = bool(self.points) and all(d.mean >= self.least and d.mean > SURE * d.error for d in losses.values())
         rounded = {label: round(d.mean, 4) for label, d in losses.items()}
         return Verdict(held, Evidence(lost=rounded, least=self.least))
 
 
 @dataclass(frozen=True)
-class Keeps(OfOneMeasure):
+class Keeps(Fall):
     """None of these falls by more than `most` from the first to the last value of `over`."""
 
-    points: Sequence[Where]
-    over: str
     most: float
 
     def judge(self, records: Records) -> Verdict:
-        losses = {w.label: round(lost(records, self.measure, w, self.over).mean, 4) for w in self.points}
+        losses = {label: round(d.mean, 4) for label, d in self.falls(records).items()}
         return Verdict(all(loss <= self.most for loss in losses.values()), Evidence(lost=losses, most=self.most))
 
 
