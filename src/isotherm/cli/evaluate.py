@@ -15,6 +15,36 @@ if TYPE_CHECKING:
     from isotherm.inspect import Health, Row
 
 
+EVALUATE = """
+what a run's encoder knows: kNN, linear and other probes; its embedding's health
+
+Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder of sentences (a run's, a
+model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.
+
+isotherm evaluate runs/first
+isotherm evaluate runs/sentences --probe sts,senteval
+isotherm evaluate minilm
+isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json
+"""
+INSPECT = """
+is an embedding file healthy, and which temperature suits it?
+
+Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.
+
+isotherm inspect embeddings.npy --labels labels.npy --html health.html
+isotherm inspect features.npz --labels y --views z2
+isotherm inspect huge.npy --sample 50000
+"""
+COMPARE = """
+several runs or embedding files side by side
+
+The measures of several embedding files or run folders side by side, the best marked.
+
+isotherm compare runs/a runs/b
+isotherm compare a.npy b.npy --labels y.npy --html ab.html
+"""
+
+
 def add(commands: terminal.Commands) -> None:
     _add_evaluate(commands)
     _add_inspect(commands)
@@ -22,17 +52,7 @@ def add(commands: terminal.Commands) -> None:
 
 
 def _add_evaluate(commands: terminal.Commands) -> None:
-    evaluate = terminal.command(
-        commands,
-        "evaluate",
-        "what a run's encoder knows: kNN, linear and other probes; its embedding's health",
-        "Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder "
-        "of sentences (a run's, a model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.",
-        "isotherm evaluate runs/first",
-        "isotherm evaluate runs/sentences --probe sts,senteval",
-        "isotherm evaluate minilm",
-        "isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json",
-    )
+    evaluate = terminal.described(commands, "evaluate", EVALUATE)
     evaluate.add_argument(
         "source", metavar="RUN", help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME"
     )
@@ -53,15 +73,7 @@ def _add_evaluate(commands: terminal.Commands) -> None:
 
 
 def _add_inspect(commands: terminal.Commands) -> None:
-    inspecting = terminal.command(
-        commands,
-        "inspect",
-        "is an embedding file healthy, and which temperature suits it?",
-        "Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.",
-        "isotherm inspect embeddings.npy --labels labels.npy --html health.html",
-        "isotherm inspect features.npz --labels y --views z2",
-        "isotherm inspect huge.npy --sample 50000",
-    )
+    inspecting = terminal.described(commands, "inspect", INSPECT)
     inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one per item")
     _about_files(inspecting)
     inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
@@ -71,10 +83,7 @@ def _add_inspect(commands: terminal.Commands) -> None:
 
 
 def _add_compare(commands: terminal.Commands) -> None:
-    about = "several runs or embedding files side by side"
-    description = "The measures of several embedding files or run folders side by side, the best marked."
-    examples = ("isotherm compare runs/a runs/b", "isotherm compare a.npy b.npy --labels y.npy --html ab.html")
-    comparing = terminal.command(commands, "compare", about, description, *examples)
+    comparing = terminal.described(commands, "compare", COMPARE)
     comparing.add_argument("files", type=Path, nargs="+", metavar="A", help="files or run folders, at least two")
     _about_files(comparing)
     comparing.set_defaults(run=_compare)

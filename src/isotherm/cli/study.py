@@ -21,11 +21,30 @@ if TYPE_CHECKING:
     from isotherm.experiments.study import Point, Study
 
 
+STUDY = """
+reproduce a paper's experiment: a grid of runs, claims, a report
+
+Run a study's grid, judge the paper's claims on it, write a report. Interrupted, the same line goes on; what is done is
+not done again. A study of your own is a file that ends in STUDY = Study(…) (examples/my_study.py); naming it runs its
+code.
+
+isotherm study --list
+isotherm study temperature
+isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar
+isotherm study temperature --scale smoke --workers 2
+isotherm study temperature --ray auto
+isotherm study ./mine_study.py --scale smoke
+"""
+REPORT = """
+write a study's report again from its records
+
+Judge the claims and write the page and figures again, from a study's records.
+"""
+
+
 def add(commands: terminal.Commands) -> None:
     _add_study(commands)
-    about = "write a study's report again from its records"
-    description = "Judge the claims and write the page and figures again, from a study's records."
-    report = terminal.command(commands, "report", about, description)
+    report = terminal.described(commands, "report", REPORT)
     report.add_argument("folder", type=Path, metavar="DIR", help="a folder that `isotherm study` made")
     report.add_argument(
         "--trust-code", action="store_true", help="run the file that the study came from, if it is not one of ours"
@@ -34,20 +53,7 @@ def add(commands: terminal.Commands) -> None:
 
 
 def _add_study(commands: terminal.Commands) -> None:
-    study = terminal.command(
-        commands,
-        "study",
-        "reproduce a paper's experiment: a grid of runs, claims, a report",
-        "Run a study's grid, judge the paper's claims on it, write a report. Interrupted, the same line "
-        "goes on; what is done is not done again. A study of your own is a file that ends in STUDY = Study(…) "
-        "(examples/my_study.py); naming it runs its code.",
-        "isotherm study --list",
-        "isotherm study temperature",
-        "isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar",
-        "isotherm study temperature --scale smoke --workers 2",
-        "isotherm study temperature --ray auto",
-        "isotherm study ./mine_study.py --scale smoke",
-    )
+    study = terminal.described(commands, "study", STUDY)
     study.add_argument(
         "name", nargs="?", metavar="NAME", help="a study from --list, or a file of your own, ./mine_study.py"
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from isotherm.experiments.claims.verdict import Verdict
 
@@ -104,6 +104,19 @@ class Rule(Protocol):
     def judge(self, records: Records) -> Verdict: ...
 
 
+class Plot(Protocol):
+    """What a figure shows; `figures.plots` has the usual ones."""
+
+    @property
+    def measures(self) -> Sequence[str]:
+        """What it needs to know of every run."""
+
+    def draw(self, records: Records) -> Sequence[Drawing]: ...
+
+
+Part = TypeVar("Part", bound=Rule | Plot)
+
+
 @dataclass(frozen=True)
 class OfOneMeasure:
     """What rules and plots of a single measure share."""
@@ -113,6 +126,17 @@ class OfOneMeasure:
     @property
     def measures(self) -> tuple[str, ...]:
         return (self.measure,)
+
+
+@dataclass(frozen=True)
+class Together(Generic[Part]):
+    """What rules made of rules and plots made of plots share."""
+
+    parts: Sequence[Part]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(measure for part in self.parts for measure in part.measures))
 
 
 @dataclass(frozen=True)
@@ -129,16 +153,6 @@ class Claim:
 
     def judge(self, records: Records) -> Verdict:
         return self.rule.judge(records)
-
-
-class Plot(Protocol):
-    """What a figure shows; `figures.plots` has the usual ones."""
-
-    @property
-    def measures(self) -> Sequence[str]:
-        """What it needs to know of every run."""
-
-    def draw(self, records: Records) -> Sequence[Drawing]: ...
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Values = Sequence[float] | NDArray[Any]
+Series = TypeVar("Series")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +71,19 @@ class Span:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
-    """Curves over a common axis."""
+class Axes(Generic[Series]):
+    """What charts between two axes share."""
 
     title: str
-    series: Sequence[Line]
+    series: Sequence[Series]
     x: str = ""
     y: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Lines(Axes[Line]):
+    """Curves over a common axis."""
+
     log_x: bool = False
     log_y: bool = False
     spans: Sequence[Span] = ()
@@ -85,13 +92,9 @@ class Lines:
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter:
+class Scatter(Axes[Points]):
     """Clouds of points, thousands if need be. Without `axes` for maps whose axes mean nothing."""
 
-    title: str
-    series: Sequence[Points]
-    x: str = ""
-    y: str = ""
     axes: bool = True
     note: str = ""
     kind = "scatter"

@@ -28,7 +28,7 @@ from isotherm.experiments.claims.statistics import (
     triples,
 )
 from isotherm.experiments.claims.verdict import Estimate, Evidence, Verdict, unjudged
-from isotherm.experiments.study import OfOneMeasure, Rule, Where
+from isotherm.experiments.study import OfOneMeasure, Rule, Together, Where
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Records
@@ -465,15 +465,9 @@ class Among:
 
 
 @dataclass(frozen=True)
-class Every:
+class Every(Together[Rule]):
     """All of these rules hold."""
 
-    rules: Sequence[Rule]
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(measure for rule in self.rules for measure in rule.measures))
-
     def judge(self, records: Records) -> Verdict:
-        verdicts = [rule.judge(records) for rule in self.rules]
+        verdicts = [rule.judge(records) for rule in self.parts]
         return Verdict(all(v.held for v in verdicts), Evidence(parts=[v.evidence for v in verdicts]))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from isotherm.experiments.study import OfOneMeasure, Plot, Settings, Where
+from isotherm.experiments.study import OfOneMeasure, Plot, Settings, Together, Where
 from isotherm.report.charts import Bars, Chart, Drawing, HeatMap, Heights, Histogram, Line, Lines
 
 if TYPE_CHECKING:
@@ -26,17 +26,11 @@ REFERENCE = ("simple", "hard simple")
 
 
 @dataclass(frozen=True)
-class Several:
+class Several(Together[Plot]):
     """One plot after the other."""
 
-    plots: Sequence[Plot]
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(measure for plot in self.plots for measure in plot.measures))
-
     def draw(self, records: Records) -> list[Drawing]:
-        return [chart for plot in self.plots for chart in plot.draw(records)]
+        return [chart for plot in self.parts for chart in plot.draw(records)]
 
 
 @dataclass(frozen=True)
