@@ -135,19 +135,11 @@ def _inspect(arguments: argparse.Namespace) -> None:
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", str(arguments.file))
-        health = inspection.run(
-            arguments.file,
-            arguments.labels,
-            arguments.views,
-            arguments.key,
-            arguments.html,
-            arguments.json,
-            arguments.sample,
-            arguments.seed,
-            arguments.drop,
-            arguments.map,
-            command=_said(arguments, "inspect", [arguments.file]),
+        reading = inspection.Reading(
+            arguments.labels, arguments.views, arguments.key, arguments.sample, arguments.seed, arguments.drop
         )
+        output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [arguments.file]))
+        health = inspection.run(arguments.file, reading, output, arguments.map)
     _health(console, health, inspection.describe(health))
     terminal.written(console, arguments)
 
@@ -160,16 +152,11 @@ def _compare(arguments: argparse.Namespace) -> None:
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
-        comparison = inspection.run_compare(
-            arguments.files,
-            arguments.labels,
-            arguments.html,
-            arguments.json,
-            arguments.sample,
-            arguments.seed,
-            arguments.drop,
-            command=_said(arguments, "compare", arguments.files),
+        reading = inspection.Reading(
+            arguments.labels, sample=arguments.sample, seed=arguments.seed, drop=arguments.drop
         )
+        output = inspection.Output(arguments.html, arguments.json, _said(arguments, "compare", arguments.files))
+        comparison = inspection.run_compare(arguments.files, reading, output)
     table = terminal.table("measure", *(escape(entry.name) for entry in comparison.entries))
     for row in comparison.rows:
         cells = ["" if v is None else f"{v:.4g}" for v in row.values]

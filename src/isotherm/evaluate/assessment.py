@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isotherm.checks import did_you_mean
 from isotherm.files import write_json
-from isotherm.inspect.health import Health, examine
+from isotherm.inspect.health import Health, examine_embedding
 from isotherm.inspect.page import page_of
 from isotherm.inspect.reading import Embedding
 
@@ -82,10 +82,9 @@ def check_probes(probes: Sequence[str], known: Sequence[str], noun: str) -> None
 
 def examined(embedding: Embedding, options: Options) -> Health:
     """The health of an embedding, and its page if one is wanted."""
-    e = embedding
-    health = examine(e.z, e.labels, e.views, name=e.name, classes=e.classes, seed=options.seed)
+    health = examine_embedding(embedding, options.seed)
     if options.html is not None:
-        page_of(health, e, seed=options.seed, command=options.command).write(options.html)
+        page_of(health, embedding, seed=options.seed, command=options.command).write(options.html)
     return health
 
 

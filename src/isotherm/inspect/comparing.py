@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from isotherm import __version__
-from isotherm.inspect.health import Floats, Health, examine
-from isotherm.inspect.reading import read
+from isotherm.inspect.health import Floats, Health, examine_embedding
+from isotherm.inspect.reading import WHOLE, Reading
 from isotherm.measures.catalogue import measure as fact
 from isotherm.report import Bars, Cell, Heights, Histogram, Line, Lines, Page
 
@@ -51,35 +51,26 @@ class Comparison:
         }
 
 
-def compare(
-    paths: Sequence[Path | str], labels: str | None = None, sample: int | None = None, seed: int = 0, drop: bool = False
-) -> Comparison:
+def compare(paths: Sequence[Path | str], reading: Reading = WHOLE) -> Comparison:
     """Embedding files (examined now) and run folders (their `result.json`), side by side.
 
-    `labels` names a key that every file has, or one file of labels for all of them.
+    `reading.labels` names a key that every file has, or one file of labels for all of them.
     """
     if len(paths) < 2:
         raise ValueError(f"compare needs at least 2 files or runs, got {len(paths)}.")
-    entries = [entry_of(Path(path), labels, sample, seed, drop) for path in paths]
+    entries = [entry_of(Path(path), reading) for path in paths]
     names = _told_apart([Path(p) for p in paths])
     entries = [Entry(name, e.values, e.health) for name, e in zip(names, entries, strict=True)]
     measures = list(dict.fromkeys(key for entry in entries for key in entry.values))
     return Comparison(tuple(entries), tuple(_row(key, entries) for key in measures))
 
 
-def entry_of(path: Path, labels: str | None, sample: int | None, seed: int, drop: bool) -> Entry:
+def entry_of(path: Path, reading: Reading) -> Entry:
     """A file or a run folder as something to compare."""
     if path.is_dir():
         return Entry(path.name, _recorded(path), None)
-    embedding = read(path, labels, sample=sample, seed=seed, drop=drop)
-    health = examine(
-        embedding.z,
-        embedding.labels,
-        name=embedding.name,
-        classes=embedding.classes,
-        notes=embedding.notes,
-        seed=seed,
-    )
+    embedding = reading.read(path)
+    health = examine_embedding(embedding, reading.seed)
     values = {"embeddings": float(health.n), "dimensions": float(health.d), **health.values}
     if health.advice.low is not None and health.advice.high is not None:
         values |= {"recommended tau, from": health.advice.low, "recommended tau, to": health.advice.high}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotherm.inspect.findings import found_in, gravest_first
+from isotherm.inspect.reading import Embedding
 from isotherm.inspect.temperature_advice import Advice, Hardness, Queries, advise, hardness_of
 from isotherm.measures import BINS, projections, spectrum
 from isotherm.measures.catalogue import measures
@@ -150,6 +151,19 @@ def examine(
         findings=(),
     )
     return dataclasses.replace(health, findings=gravest_first([*notes, *found_in(health)]))
+
+
+def examine_embedding(embedding: Embedding, seed: int = 0) -> Health:
+    """All measures of what was read from a file."""
+    return examine(
+        embedding.z,
+        embedding.labels,
+        embedding.views,
+        name=embedding.name,
+        classes=embedding.classes,
+        notes=embedding.notes,
+        seed=seed,
+    )
 
 
 def _histograms(subject: Subject) -> dict[str, Floats]:
