@@ -85,17 +85,8 @@ def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     records = execute.run_points(expand(STUDY, "smoke"), folder, workers=2)
     command = f"isotherm study told --scale smoke --out {'a/very/long/way/to/the/' * 8}folder"
-    study_report.tell(STUDY, records, folder, {"scale": "smoke", "data": "digits", "command": command})
+    study_report.tell(STUDY, records, folder, execute.About("told", "smoke", "digits", command))
     return folder / "report.html"
-
-
-def place(browser, selector):
-    """The middle of the first that matches, scrolled into sight."""
-    return browser.run(
-        "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center'});"
-        "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2];",
-        selector,
-    )
 
 
 def overflowing(browser):
@@ -129,7 +120,7 @@ def test_hovering_a_figure_shows_the_values_there(browser, report):
     browser.open(report)
     chart = "figure:has([data-series='decoupled'])"
     assert browser.run("return document.querySelector('.tip').hidden")
-    browser.hover(*place(browser, f"{chart} svg"))
+    browser.hover(*browser.middle(f"{chart} svg"))
     said = browser.run("const t = document.querySelector('.tip'); return t.hidden ? '' : t.innerText")
     assert re.search(r"temperature 0\.4\s+plain\s+−?\d[\d.]*(e−\d+)?\s+decoupled\s+−?\d[\d.]*", said), said
     assert browser.run("return document.querySelectorAll('.over .dot').length") == 2
@@ -143,7 +134,7 @@ def test_a_legend_entry_hides_its_line_and_shows_it_again(browser, report):
     lines = "return [...document.querySelectorAll('figure')][1].querySelectorAll('.line').length"
     shown = "return [...document.querySelectorAll('figure')].map(f => !!f.querySelector(\"[data-series='decoupled']\"))"
     assert browser.run(lines) == 2
-    button = place(browser, f"{chart} .legend button:nth-child(2)")
+    button = browser.middle(f"{chart} .legend button:nth-child(2)")
     browser.click(*button)
     assert browser.run(lines) == 1
     assert browser.run(shown) == [False, False, True]
@@ -157,7 +148,7 @@ def test_folded_parts_open_and_hold_every_run(browser, report):
     count = browser.run("return document.querySelectorAll('details').length")
     assert not any(browser.run(tables))
     for i in range(count):
-        browser.click(*place(browser, f"details:nth-of-type({i + 1}) summary"))
+        browser.click(*browser.middle(f"details:nth-of-type({i + 1}) summary"))
     assert all(browser.run(tables))
     text = browser.run("return [...document.querySelectorAll('details')].map(d => d.innerText).join()")
     assert text.count("DCLLoss") == len(TEMPERATURES)

@@ -199,12 +199,13 @@ def _write_report(console: Console, out: Path, study: Study, about: About) -> in
     with terminal.mistakes(), terminal.progress(console) as note:
         all_records = records.read(out)
         note("writing the report", "")
-        judged = report.tell(study, all_records, out, about.as_dict())
+        judged = report.tell(study, all_records, out, about)
     table = terminal.table("claim", "paper", "", "evidence")
-    for claim in judged:
-        short = report.evidence({k: v for k, v in claim["evidence"].items() if k != "values"})
-        held = "[green]held[/]" if claim["held"] else "[yellow]not held[/]"
-        table.add_row(claim["claim"], claim["paper"], held, f"[dim]{short}[/dim]")
+    for each in judged:
+        numbers = each.verdict.evidence.as_dict()
+        short = report.evidence({k: v for k, v in numbers.items() if k != "values"})
+        held = "[green]held[/]" if each.held else "[yellow]not held[/]"
+        table.add_row(each.claim.claim, each.claim.paper, held, f"[dim]{short}[/dim]")
     console.print(table)
     console.print(f"{len(all_records)} runs; report: {out / 'report.html'}", highlight=False, soft_wrap=True)
     return 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from isotherm.checks import did_you_mean
-from isotherm.files import write_json
+from isotherm.files import Json, write_json
 from isotherm.inspect.health import Health, examine_embedding
 from isotherm.inspect.page import page_of
 from isotherm.inspect.reading import Embedding
@@ -57,7 +57,7 @@ class Assessment(Protocol):
         """What is said after the tables."""
         ...
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Every number, for JSON."""
         ...
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from isotherm import __version__
+from isotherm.files import Json
 from isotherm.inspect.health import Floats, Health, examine_embedding
 from isotherm.inspect.reading import WHOLE, Reading
 from isotherm.measures.catalogue import measure as fact
@@ -43,7 +43,7 @@ class Comparison:
     entries: tuple[Entry, ...]
     rows: tuple[Row, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, in what JSON knows."""
         return {
             "entries": [entry.name for entry in self.entries],
@@ -173,11 +173,11 @@ def _recorded(folder: Path) -> dict[str, float]:
         raise ValueError(f"{path} is damaged: it holds no measures.") from error
 
 
-def _flat(found: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+def _flat(measures: Json, prefix: str = "") -> dict[str, float]:
     """Nested measures as one level; what is no number is left out."""
     flat: dict[str, float] = {}
-    for key, value in found.items():
-        if isinstance(value, Mapping):
+    for key, value in measures.items():
+        if isinstance(value, dict):
             flat |= _flat(value, f"{prefix}{key}.")
         elif isinstance(value, int | float) and not isinstance(value, bool):
             flat[f"{prefix}{key}"] = float(value)

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotherm.files import Json
 from isotherm.inspect.findings import found_in, gravest_first
 from isotherm.inspect.reading import Embedding
 from isotherm.inspect.temperature_advice import Advice, Hardness, Queries, advise, hardness_of
@@ -90,9 +91,9 @@ class Health:
         """What a measure is judged by."""
         return Around(self.values, self.n, self.d, self.limit, self.chance)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, in what JSON knows."""
-        plain: dict[str, Any] = _plain(self)
+        plain: Json = _plain(self)
         return plain
 
 

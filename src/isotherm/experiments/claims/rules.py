@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from isotherm.experiments.claims.statistics import (
     triples,
 )
 from isotherm.experiments.claims.verdict import Estimate, Evidence, Verdict, unjudged
-from isotherm.experiments.study import OfOneMeasure, Rule, Together, Where
+from isotherm.experiments.study import OfOneMeasure, Rule, Settings, Together, Where
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Records
@@ -219,7 +219,7 @@ class Narrower(OfOneMeasure):
     arms: Sequence[str]
     over: str
     most: float = 0.75
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Settings = field(default_factory=dict)
 
     def judge(self, records: Records) -> Verdict:
         subset = records.where(**self.fixed)
@@ -453,7 +453,7 @@ class Faster(OfOneMeasure):
 class Among:
     """Another rule about the runs with these values of what is varied."""
 
-    varied: Mapping[str, Any]
+    varied: Settings
     rule: Rule
 
     @property
