@@ -10,14 +10,13 @@ nearest negatives and makes the embedding more uniform.
 
 from pathlib import Path
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Trend
+from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
 
 LOSS = f"{Path(__file__).with_name('my_loss.py')}:PowerLoss"
 POWER = "loss.power"
 OURS, USUAL = "PowerLoss", "NT-Xent"
-MEASURES = ("uniformity", "linear")
 
 STUDY = Study(
     base={"data": "digits", "method": "simclr", "encoder": "convnet", "monitor": 0},
@@ -31,11 +30,6 @@ STUDY = Study(
     },
     claims=(Claim("A higher power spreads the embedding more evenly.", "ours", Trend("uniformity", OURS, -1, POWER)),),
     figures=(
-        Figure(
-            "Against the power",
-            "ours",
-            MEASURES,
-            lambda records: figures.curves.against(records, [OURS], POWER, "power", MEASURES, log_x=True),
-        ),
+        Figure("Against the power", "ours", Against([OURS], POWER, "power", ("uniformity", "linear"), log_x=True)),
     ),
 )

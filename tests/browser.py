@@ -102,6 +102,14 @@ class Browser:
         """What a piece of JavaScript returns."""
         return self._send("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
+    def middle(self, selector: str) -> list[float]:
+        """Where the first that matches is, scrolled into sight."""
+        return self.run(
+            "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center'});"
+            "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2];",
+            selector,
+        )
+
     def hover(self, x: float, y: float) -> None:
         """Move the pointer to this point of the window."""
         self.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

@@ -121,8 +121,8 @@ def queue_rows(views, negatives):
     ]
 
 
-def in_batch(views, negatives=None):
-    """(positives, negatives) of every query: all views of all other items."""
+def rows_of(views, negatives, rivals):
+    """(positives, negatives) of every query; `rivals` names the views whose other items are its negatives."""
     if negatives is not None:
         return queue_rows(views, negatives)
     z = [unit(v) for v in views]
@@ -130,27 +130,21 @@ def in_batch(views, negatives=None):
     return [
         (
             [dot(z[a][i], z[b][i]) for b in range(count) if b != a],
-            [dot(z[a][i], z[b][j]) for b in range(count) for j in range(n) if j != i],
+            [dot(z[a][i], z[b][j]) for b in rivals(a, count) for j in range(n) if j != i],
         )
         for a in range(count)
         for i in range(n)
     ]
+
+
+def in_batch(views, negatives=None):
+    """(positives, negatives) of every query: all views of all other items."""
+    return rows_of(views, negatives, lambda view, count: range(count))
 
 
 def query_view(views, negatives=None):
     """(positives, negatives) of every query: the other items of its own view."""
-    if negatives is not None:
-        return queue_rows(views, negatives)
-    z = [unit(v) for v in views]
-    count, n = len(z), len(z[0])
-    return [
-        (
-            [dot(z[a][i], z[b][i]) for b in range(count) if b != a],
-            [dot(z[a][i], z[a][j]) for j in range(n) if j != i],
-        )
-        for a in range(count)
-        for i in range(n)
-    ]
+    return rows_of(views, negatives, lambda view, count: [view])
 
 
 def cross_view(views, query):

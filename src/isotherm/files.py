@@ -12,6 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+Json = dict[str, Any]
+"""An object as a file of JSON holds it."""
+
 
 class DiskFull(OSError):
     """No room for a file; the one before it is untouched."""

@@ -184,7 +184,7 @@ def test_no_rank_where_nothing_changes():
 
 def test_evidence_is_json_even_without_numbers():
     study = find.load("temperature")
-    judged = report.judge(study, Records([record("simple", m=1.0)]))
+    judged = [each.as_dict() for each in report.judge(study, Records([record("simple", m=1.0)]))]
     assert not any(c["held"] for c in judged)
     text = json.dumps(judged, allow_nan=False)
     assert all(report.evidence(c["evidence"]) for c in json.loads(text))

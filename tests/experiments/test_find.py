@@ -17,6 +17,7 @@ from isotherm.experiments.points import expand
 from isotherm.experiments.records import read
 from isotherm.measures import catalogue
 
+pytestmark = pytest.mark.usefixtures("nobody_is_trusted")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HEAD = '"""A question of mine?"""\nfrom isotherm.experiments.study import Arm, Scale, Study\n'
 STUDY = (
@@ -24,11 +25,6 @@ STUDY = (
     "{'images': 60, 'epochs': 1, 'batch': 30, 'encoder.widths': [4]})})\n"
 )
 NO_ARMS = "Study(base={}, arms=(), scales={'smoke': Scale('', {})})"
-
-
-@pytest.fixture(autouse=True)
-def nothing_allowed(monkeypatch):
-    monkeypatch.setattr(doors, "_allowed", set())
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from isotherm.experiments import execute
 from isotherm.experiments import report as study_report
 from isotherm.experiments.claims import rules
 from isotherm.experiments.claims.verdict import Evidence, Verdict
-from isotherm.experiments.figures import curves
+from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.points import expand
 from isotherm.experiments.study import Arm, Claim, Figure, Paper, PaperTable, Scale, Study, Where
 from isotherm.report import Points, Scatter
@@ -22,8 +23,14 @@ PRINTED = 700
 """Pixels between the margins of a sheet of A4."""
 
 
-def seconds(records):
-    return Scatter("Seconds of a run", [Points("runs", range(len(records)), [r.seconds for r in records])], "run", "s")
+class Seconds:
+    """A plot of one's own."""
+
+    measures = ()
+
+    def draw(self, records):
+        points = Points("runs", range(len(records)), [r.seconds for r in records])
+        return [Scatter("Seconds of a run", [points], "run", "s")]
 
 
 @dataclass(frozen=True)
@@ -51,14 +58,11 @@ STUDY = Study(
         Claim("An arm that nobody ran is best.", "§2", rules.Trend("knn", "nobody", 1)),
     ),
     figures=(
-        Figure("Seconds", "fig. 1", (), lambda records: [seconds(records)]),
+        Figure("Seconds", "fig. 1", Seconds()),
         Figure(
             "Uniformity",
             "fig. 2",
-            ("uniformity", "tolerance"),
-            lambda records: curves.against(
-                records, ["plain", "decoupled"], TAU, "temperature", ("uniformity", "tolerance")
-            ),
+            Against(["plain", "decoupled"], TAU, "temperature", ("uniformity", "tolerance")),
         ),
     ),
     paper=Paper(
@@ -67,8 +71,7 @@ STUDY = Study(
         differs="Everything.",
         tables={
             "Table 1": PaperTable(
-                ["data", "measure", *(f"{arm} {t}" for arm in ("plain", "decoupled") for t in TEMPERATURES)],
-                [["CIFAR10", "accuracy", 79.75, 83.27, 82.0, 74.83, 79.2, 83.63]],
+                Path(__file__).with_name("published.csv"),
                 [Where(arm, {TAU: t}) for arm in ("plain", "decoupled") for t in TEMPERATURES],
                 [("accuracy", "linear")],
             )
@@ -82,17 +85,8 @@ def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     records = execute.run_points(expand(STUDY, "smoke"), folder, workers=2)
     command = f"isotherm study told --scale smoke --out {'a/very/long/way/to/the/' * 8}folder"
-    study_report.tell(STUDY, records, folder, {"scale": "smoke", "data": "digits", "command": command})
+    study_report.tell(STUDY, records, folder, execute.About("told", "smoke", "digits", command))
     return folder / "report.html"
-
-
-def place(browser, selector):
-    """The middle of the first that matches, scrolled into sight."""
-    return browser.run(
-        "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center'});"
-        "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2];",
-        selector,
-    )
 
 
 def overflowing(browser):
@@ -126,7 +120,7 @@ def test_hovering_a_figure_shows_the_values_there(browser, report):
     browser.open(report)
     chart = "figure:has([data-series='decoupled'])"
     assert browser.run("return document.querySelector('.tip').hidden")
-    browser.hover(*place(browser, f"{chart} svg"))
+    browser.hover(*browser.middle(f"{chart} svg"))
     said = browser.run("const t = document.querySelector('.tip'); return t.hidden ? '' : t.innerText")
     assert re.search(r"temperature 0\.4\s+plain\s+−?\d[\d.]*(e−\d+)?\s+decoupled\s+−?\d[\d.]*", said), said
     assert browser.run("return document.querySelectorAll('.over .dot').length") == 2
@@ -140,7 +134,7 @@ def test_a_legend_entry_hides_its_line_and_shows_it_again(browser, report):
     lines = "return [...document.querySelectorAll('figure')][1].querySelectorAll('.line').length"
     shown = "return [...document.querySelectorAll('figure')].map(f => !!f.querySelector(\"[data-series='decoupled']\"))"
     assert browser.run(lines) == 2
-    button = place(browser, f"{chart} .legend button:nth-child(2)")
+    button = browser.middle(f"{chart} .legend button:nth-child(2)")
     browser.click(*button)
     assert browser.run(lines) == 1
     assert browser.run(shown) == [False, False, True]
@@ -154,7 +148,7 @@ def test_folded_parts_open_and_hold_every_run(browser, report):
     count = browser.run("return document.querySelectorAll('details').length")
     assert not any(browser.run(tables))
     for i in range(count):
-        browser.click(*place(browser, f"details:nth-of-type({i + 1}) summary"))
+        browser.click(*browser.middle(f"details:nth-of-type({i + 1}) summary"))
     assert all(browser.run(tables))
     text = browser.run("return [...document.querySelectorAll('details')].map(d => d.innerText).join()")
     assert text.count("DCLLoss") == len(TEMPERATURES)

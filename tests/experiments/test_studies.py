@@ -153,7 +153,7 @@ def test_another_loss_in_one_line_is_another_study(tmp_path):
     study = mine(arms=(Arm("dcl", {"loss": "DCLLoss"}, {TAU: (0.1, 0.5, 0.9)}),))
     records = execute.run_points(expand(study, "smoke"), tmp_path, workers=1)
     assert [r.settings["loss"]["name"] for r in records] == ["DCLLoss"] * 3
-    about = {"scale": "smoke", "data": "digits", "command": "isotherm study mine"}
+    about = execute.About("mine", "smoke", "digits", "isotherm study mine")
     assert len(report.tell(study, records, tmp_path, about)) == 1
     assert "A question?" in (tmp_path / "report.html").read_text()
 

@@ -402,7 +402,7 @@ def test_views_in_another_order_are_found():
 @pytest.mark.parametrize("n", [2, 3, 12])
 def test_a_handful_of_items_is_enough(n, tmp_path):
     np.save(tmp_path / "e.npy", SPHERE[:n])
-    health = I.run(tmp_path / "e.npy", html=tmp_path / "e.html")
+    health = I.run(tmp_path / "e.npy", output=I.Output(tmp_path / "e.html"))
     assert health.n == n
     assert levels(health, "is the array transposed?") == ["look"]
 
@@ -416,7 +416,7 @@ def test_every_measure_is_explained():
 
 
 def test_numbers_are_saved_as_json(tmp_path):
-    I.run(save(tmp_path, "npz"), json=tmp_path / "new" / "e.json", layout="none")
+    I.run(save(tmp_path, "npz"), output=I.Output(json=tmp_path / "new" / "e.json"), layout="none")
     found = json.loads((tmp_path / "new" / "e.json").read_text())
     assert found["n"] == N
     assert found["values"]["uniformity"] < -2
@@ -427,7 +427,7 @@ def test_numbers_are_saved_as_json(tmp_path):
 
 def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
     with pytest.raises(ValueError, match="cannot be written"):
-        I.run(save(tmp_path, "npy"), html=tmp_path)
+        I.run(save(tmp_path, "npy"), output=I.Output(tmp_path))
     with pytest.raises(ValueError, match="no layout 'umap'; there is: tsne, pca, none"):
         I.run(save(tmp_path, "npy"), layout="umap")
 
@@ -451,7 +451,7 @@ def test_files_and_runs_are_compared(tmp_path):
     np.save(first, SPHERE)
     np.save(second, POINT)
     (run / "result.json").write_text(json.dumps({"measures": {"uniformity": -1.0, "knn": {"top1": 0.5}, "note": "x"}}))
-    found = I.run_compare([first, second, run], html=tmp_path / "c.html", json=tmp_path / "c.json")
+    found = I.run_compare([first, second, run], output=I.Output(tmp_path / "c.html", tmp_path / "c.json"))
     assert [e.name for e in found.entries] == ["a/e.npy", "b/e.npy", f"{tmp_path.name}/run"]
     rows = {row.measure: row for row in found.rows}
     assert rows["uniformity"].best == 0
@@ -480,9 +480,10 @@ def pages(tmp_path_factory):
     labels = np.array([f"<b>kind</b> {c}" for c in LABELS])
     np.savez(folder / "full.npz", z=CLUSTERS, labels=labels, second=CLUSTERS + 0.05 * SPHERE)
     np.save(folder / "bare.npy", POINT)
-    I.run(folder / "full.npz", views="second", html=folder / "full.html", command="isotherm inspect full.npz")
-    I.run(folder / "bare.npy", html=folder / "bare.html", layout="pca")
-    I.run_compare([folder / "full.npz", folder / "bare.npy"], html=folder / "compare.html")
+    full = I.Output(folder / "full.html", command="isotherm inspect full.npz")
+    I.run(folder / "full.npz", I.Reading(views="second"), full)
+    I.run(folder / "bare.npy", output=I.Output(folder / "bare.html"), layout="pca")
+    I.run_compare([folder / "full.npz", folder / "bare.npy"], output=I.Output(folder / "compare.html"))
     return folder
 
 

@@ -301,12 +301,9 @@ def test_alignment_and_uniformity_are_those_of_plain_loops(tmp_path, part):
 
 @real
 def test_the_real_tasks_have_as_many_pairs_as_published():
-    counts = {}
-    for task in senteval.SIMILARITY:
-        subsets, missing = senteval.rated(REAL, task)
-        assert not missing
-        counts[task] = sum(len(pairs.gold) for pairs in subsets)
-    assert counts == {
+    tasks = {task: senteval.rated(REAL, task) for task in senteval.SIMILARITY}
+    assert not any(missing for _, missing in tasks.values())
+    assert {task: sum(len(pairs.gold) for pairs in subsets) for task, (subsets, _) in tasks.items()} == {
         "STS12": 3108,
         "STS13": 1500,
         "STS14": 3750,

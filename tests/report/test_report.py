@@ -93,14 +93,6 @@ def written(tmp_path_factory):
     return page().write(tmp_path_factory.mktemp("page") / "deep" / "page.html")
 
 
-def middle(browser, selector):
-    return browser.run(
-        "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center'});"
-        "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2];",
-        selector,
-    )
-
-
 def tip(browser):
     return browser.run("const t = document.querySelector('.tip'); return t.hidden ? null : t.textContent;")
 
@@ -119,7 +111,7 @@ def test_page_draws_every_chart_without_network_or_complaints(browser, written):
 
 def test_hovering_shows_what_is_there(browser, written):
     browser.open(written)
-    browser.hover(*middle(browser, "figure:has([data-series='ours']) .line"))
+    browser.hover(*browser.middle("figure:has([data-series='ours']) .line"))
     assert "τ" in tip(browser)
     assert "ours" in tip(browser)
     x, y = browser.run(
@@ -131,7 +123,7 @@ def test_hovering_shows_what_is_there(browser, written):
     assert re.search(r"item \d+", tip(browser))
     assert browser.run("return document.querySelectorAll('.over .dot').length") == 1
     for kind, said in (("steps", "s "), ("bar", "knn"), ("cell", "a · 0.1")):
-        browser.hover(*middle(browser, f".{kind}"))
+        browser.hover(*browser.middle(f".{kind}"))
         assert said in tip(browser), kind
     browser.hover(2, 2)
     assert tip(browser) is None
@@ -141,7 +133,7 @@ def test_legend_hides_and_shows_a_series(browser, written):
     browser.open(written)
     count = "return document.querySelectorAll('figure')[1].querySelectorAll('[data-series]').length"
     assert browser.run(count) == 10
-    place = middle(browser, "figure:nth-of-type(1):has(.cloud) .legend button:nth-child(3)")
+    place = browser.middle("figure:nth-of-type(1):has(.cloud) .legend button:nth-child(3)")
     browser.click(*place)
     assert browser.run(count) == 9
     assert not browser.run("return document.querySelector('[data-series=\"class 2\"]')")
@@ -219,7 +211,7 @@ def test_text_is_text_everywhere(browser, tmp_path):
     assert browser.run("return document.querySelectorAll('img').length") == 0
     assert browser.run("return document.querySelector('h1').textContent") == NASTY
     assert browser.run("return document.querySelectorAll('figure svg').length") == 3
-    browser.hover(*middle(browser, ".cloud"))
+    browser.hover(*browser.middle(".cloud"))
     assert tip(browser).startswith(NASTY)
 
 

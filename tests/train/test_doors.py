@@ -19,6 +19,7 @@ from isotherm.train.loop import train
 
 SMALL = {"images": 256, "batch": 64, "epochs": 2, "monitor": 0, "encoder.widths": [8]}
 WORDS = ["--images", "256", "--batch", "64", "--epochs", "2", "--monitor", "0", "--quiet"]
+pytestmark = pytest.mark.usefixtures("nobody_is_trusted")
 LOSS = """
 from isotherm.nn import NTXentLoss
 
@@ -34,11 +35,6 @@ class Typed(Mine):
     def __init__(self, temperature: "Unknown" = 0.3, *, scale=2):
         super().__init__(temperature, scale)
 """
-
-
-@pytest.fixture(autouse=True)
-def nobody_is_trusted(monkeypatch):
-    monkeypatch.setattr(doors, "_allowed", set())
 
 
 @pytest.fixture

@@ -6,20 +6,22 @@ import argparse
 
 from isotherm.cli import terminal
 
+CHECK = """
+the laws on a loss: the proof that a new one needs
+
+Run every law on a loss: gradient against finite differences, order, views, two processes, extremes, memory; and, where
+a function `oracle` stands beside it, its equation written as loops. Naming a file runs its code. Exit code 1 if a law
+is broken.
+
+isotherm check ./mine.py:MyLoss
+isotherm check mypackage.losses:MyLoss
+isotherm check NTXentLoss --law gradient --law memory
+"""
 COLOURS = {"holds": "green", "broken": "bold red", "exempt": "yellow", "not applicable": "dim"}
 
 
 def add(commands: terminal.Commands) -> None:
-    check = commands.add_parser(
-        "check",
-        help="the laws on a loss: the proof that a new one needs",
-        description="Run every law on a loss: gradient against finite differences, order, views, two processes, "
-        "extremes, memory; and, where a function `oracle` stands beside it, its equation written as loops. "
-        "Naming a file runs its code. Exit code 1 if a law is broken.",
-        epilog="examples:\n  isotherm check ./mine.py:MyLoss\n  isotherm check mypackage.losses:MyLoss\n"
-        "  isotherm check NTXentLoss --law gradient --law memory",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    check = terminal.described(commands, "check", CHECK)
     check.add_argument("loss", metavar="LOSS", help="./FILE.py:CLASS, package.module:CLASS, or a name of ours")
     check.add_argument("--law", action="append", metavar="LAW", help="only this law; may be said several times")
     check.set_defaults(run=run)

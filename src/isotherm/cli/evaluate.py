@@ -15,6 +15,36 @@ if TYPE_CHECKING:
     from isotherm.inspect import Health, Row
 
 
+EVALUATE = """
+what a run's encoder knows: kNN, linear and other probes; its embedding's health
+
+Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder of sentences (a run's, a
+model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.
+
+isotherm evaluate runs/first
+isotherm evaluate runs/sentences --probe sts,senteval
+isotherm evaluate minilm
+isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json
+"""
+INSPECT = """
+is an embedding file healthy, and which temperature suits it?
+
+Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.
+
+isotherm inspect embeddings.npy --labels labels.npy --html health.html
+isotherm inspect features.npz --labels y --views z2
+isotherm inspect huge.npy --sample 50000
+"""
+COMPARE = """
+several runs or embedding files side by side
+
+The measures of several embedding files or run folders side by side, the best marked.
+
+isotherm compare runs/a runs/b
+isotherm compare a.npy b.npy --labels y.npy --html ab.html
+"""
+
+
 def add(commands: terminal.Commands) -> None:
     _add_evaluate(commands)
     _add_inspect(commands)
@@ -22,16 +52,7 @@ def add(commands: terminal.Commands) -> None:
 
 
 def _add_evaluate(commands: terminal.Commands) -> None:
-    evaluate = commands.add_parser(
-        "evaluate",
-        help="what a run's encoder knows: kNN, linear and other probes; its embedding's health",
-        description="Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder "
-        "of sentences (a run's, a model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.",
-        epilog="examples:\n  isotherm evaluate runs/first\n"
-        "  isotherm evaluate runs/sentences --probe sts,senteval\n  isotherm evaluate minilm\n"
-        "  isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    evaluate = terminal.described(commands, "evaluate", EVALUATE)
     evaluate.add_argument(
         "source", metavar="RUN", help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME"
     )
@@ -52,15 +73,7 @@ def _add_evaluate(commands: terminal.Commands) -> None:
 
 
 def _add_inspect(commands: terminal.Commands) -> None:
-    inspecting = commands.add_parser(
-        "inspect",
-        help="is an embedding file healthy, and which temperature suits it?",
-        description="Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.",
-        epilog="examples:\n  isotherm inspect embeddings.npy --labels labels.npy --html health.html\n"
-        "  isotherm inspect features.npz --labels y --views z2\n"
-        "  isotherm inspect huge.npy --sample 50000",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    inspecting = terminal.described(commands, "inspect", INSPECT)
     inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one per item")
     _about_files(inspecting)
     inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
@@ -70,14 +83,7 @@ def _add_inspect(commands: terminal.Commands) -> None:
 
 
 def _add_compare(commands: terminal.Commands) -> None:
-    comparing = commands.add_parser(
-        "compare",
-        help="several runs or embedding files side by side",
-        description="The measures of several embedding files or run folders side by side, the best marked.",
-        epilog="examples:\n  isotherm compare runs/a runs/b\n"
-        "  isotherm compare a.npy b.npy --labels y.npy --html ab.html",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    comparing = terminal.described(commands, "compare", COMPARE)
     comparing.add_argument("files", type=Path, nargs="+", metavar="A", help="files or run folders, at least two")
     _about_files(comparing)
     comparing.set_defaults(run=_compare)
@@ -129,19 +135,11 @@ def _inspect(arguments: argparse.Namespace) -> None:
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", str(arguments.file))
-        health = inspection.run(
-            arguments.file,
-            arguments.labels,
-            arguments.views,
-            arguments.key,
-            arguments.html,
-            arguments.json,
-            arguments.sample,
-            arguments.seed,
-            arguments.drop,
-            arguments.map,
-            command=_said(arguments, "inspect", [arguments.file]),
+        reading = inspection.Reading(
+            arguments.labels, arguments.views, arguments.key, arguments.sample, arguments.seed, arguments.drop
         )
+        output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [arguments.file]))
+        health = inspection.run(arguments.file, reading, output, arguments.map)
     _health(console, health, inspection.describe(health))
     terminal.written(console, arguments)
 
@@ -154,16 +152,11 @@ def _compare(arguments: argparse.Namespace) -> None:
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
-        comparison = inspection.run_compare(
-            arguments.files,
-            arguments.labels,
-            arguments.html,
-            arguments.json,
-            arguments.sample,
-            arguments.seed,
-            arguments.drop,
-            command=_said(arguments, "compare", arguments.files),
+        reading = inspection.Reading(
+            arguments.labels, sample=arguments.sample, seed=arguments.seed, drop=arguments.drop
         )
+        output = inspection.Output(arguments.html, arguments.json, _said(arguments, "compare", arguments.files))
+        comparison = inspection.run_compare(arguments.files, reading, output)
     table = terminal.table("measure", *(escape(entry.name) for entry in comparison.entries))
     for row in comparison.rows:
         cells = ["" if v is None else f"{v:.4g}" for v in row.values]

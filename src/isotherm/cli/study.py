@@ -21,13 +21,30 @@ if TYPE_CHECKING:
     from isotherm.experiments.study import Point, Study
 
 
+STUDY = """
+reproduce a paper's experiment: a grid of runs, claims, a report
+
+Run a study's grid, judge the paper's claims on it, write a report. Interrupted, the same line goes on; what is done is
+not done again. A study of your own is a file that ends in STUDY = Study(…) (examples/my_study.py); naming it runs its
+code.
+
+isotherm study --list
+isotherm study temperature
+isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar
+isotherm study temperature --scale smoke --workers 2
+isotherm study temperature --ray auto
+isotherm study ./mine_study.py --scale smoke
+"""
+REPORT = """
+write a study's report again from its records
+
+Judge the claims and write the page and figures again, from a study's records.
+"""
+
+
 def add(commands: terminal.Commands) -> None:
     _add_study(commands)
-    report = commands.add_parser(
-        "report",
-        help="write a study's report again from its records",
-        description="Judge the claims and write the page and figures again, from a study's records.",
-    )
+    report = terminal.described(commands, "report", REPORT)
     report.add_argument("folder", type=Path, metavar="DIR", help="a folder that `isotherm study` made")
     report.add_argument(
         "--trust-code", action="store_true", help="run the file that the study came from, if it is not one of ours"
@@ -36,18 +53,7 @@ def add(commands: terminal.Commands) -> None:
 
 
 def _add_study(commands: terminal.Commands) -> None:
-    study = commands.add_parser(
-        "study",
-        help="reproduce a paper's experiment: a grid of runs, claims, a report",
-        description="Run a study's grid, judge the paper's claims on it, write a report. Interrupted, the same line "
-        "goes on; what is done is not done again. A study of your own is a file that ends in STUDY = Study(…) "
-        "(examples/my_study.py); naming it runs its code.",
-        epilog="examples:\n  isotherm study --list\n  isotherm study temperature\n"
-        "  isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar\n"
-        "  isotherm study temperature --scale smoke --workers 2\n  isotherm study temperature --ray auto\n"
-        "  isotherm study ./mine_study.py --scale smoke",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    study = terminal.described(commands, "study", STUDY)
     study.add_argument(
         "name", nargs="?", metavar="NAME", help="a study from --list, or a file of your own, ./mine_study.py"
     )
@@ -193,12 +199,13 @@ def _write_report(console: Console, out: Path, study: Study, about: About) -> in
     with terminal.mistakes(), terminal.progress(console) as note:
         all_records = records.read(out)
         note("writing the report", "")
-        judged = report.tell(study, all_records, out, about.as_dict())
+        judged = report.tell(study, all_records, out, about)
     table = terminal.table("claim", "paper", "", "evidence")
-    for claim in judged:
-        short = report.evidence({k: v for k, v in claim["evidence"].items() if k != "values"})
-        held = "[green]held[/]" if claim["held"] else "[yellow]not held[/]"
-        table.add_row(claim["claim"], claim["paper"], held, f"[dim]{short}[/dim]")
+    for each in judged:
+        numbers = each.verdict.evidence.as_dict()
+        short = report.evidence({k: v for k, v in numbers.items() if k != "values"})
+        held = "[green]held[/]" if each.held else "[yellow]not held[/]"
+        table.add_row(each.claim.claim, each.claim.paper, held, f"[dim]{short}[/dim]")
     console.print(table)
     console.print(f"{len(all_records)} runs; report: {out / 'report.html'}", highlight=False, soft_wrap=True)
     return 0

@@ -102,6 +102,12 @@ def command(commands: Commands, name: str, about: str, description: str, *exampl
     return parser
 
 
+def described(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
+    """A parser of one command from its text: a line about it, a description, examples; a blank line between them."""
+    about, description, *examples = text.strip().split("\n\n")
+    return command(commands, name, about, " ".join(description.split()), *"\n".join(examples).splitlines())
+
+
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on the screen; a row whose first cell is empty belongs to the one above it.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from isotherm.checks import did_you_mean
-from isotherm.files import write_json
-from isotherm.inspect.health import Health, examine
+from isotherm.files import Json, write_json
+from isotherm.inspect.health import Health, examine_embedding
 from isotherm.inspect.page import page_of
 from isotherm.inspect.reading import Embedding
 
@@ -57,7 +57,7 @@ class Assessment(Protocol):
         """What is said after the tables."""
         ...
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Every number, for JSON."""
         ...
 
@@ -82,10 +82,9 @@ def check_probes(probes: Sequence[str], known: Sequence[str], noun: str) -> None
 
 def examined(embedding: Embedding, options: Options) -> Health:
     """The health of an embedding, and its page if one is wanted."""
-    e = embedding
-    health = examine(e.z, e.labels, e.views, name=e.name, classes=e.classes, seed=options.seed)
+    health = examine_embedding(embedding, options.seed)
     if options.html is not None:
-        page_of(health, e, seed=options.seed, command=options.command).write(options.html)
+        page_of(health, embedding, seed=options.seed, command=options.command).write(options.html)
     return health
 
 

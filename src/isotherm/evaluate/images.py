@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch import Tensor
 from isotherm import probes as evaluate
 from isotherm.data.images import Images
 from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, examined, written
+from isotherm.files import Json
 from isotherm.inspect.health import Health
 from isotherm.probes import PROTOCOLS, Score, Spread, features_of
 from isotherm.train.modality.images import OpenedImages
@@ -50,7 +50,7 @@ class ImageAssessment:
     def lines(self) -> list[str]:
         return []
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         return {
             "run": str(self.out),
             "probes": {name: score.as_dict() for name, score in self.scores.items()},

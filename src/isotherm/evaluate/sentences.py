@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isotherm.data import senteval
 from isotherm.encoders import text
 from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, examined, written
+from isotherm.files import Json
 from isotherm.inspect.health import Health
 from isotherm.probes.sts import STS, Geometry, sts, stsb_geometry
 from isotherm.probes.transfer import Transfer, transfer
@@ -60,7 +60,7 @@ class TextAssessment:
             lines += notes
         return lines
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         parts = {"sts": self.sts, "senteval": self.transfer, "stsb_geometry": self.geometry}
         return {
             "encoder": self.name,

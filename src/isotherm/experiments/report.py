@@ -8,6 +8,7 @@ import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,16 @@ import yaml
 
 import isotherm
 from isotherm import files
+from isotherm.experiments.claims.verdict import Verdict
 from isotherm.experiments.comparing import differences
+from isotherm.experiments.execute import About
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Comparison, PaperTable, Study, Where, varied_label
+from isotherm.experiments.study import Claim, Comparison, PaperTable, Settings, Study, Where, varied_label
 from isotherm.measures.catalogue import in_groups, measure
 from isotherm.report import Cell, Finding, Page, figures
 from isotherm.report.charts import Drawing
 from isotherm.train.layers import flat
 
-Judged = list[dict[str, Any]]
 FAIR = (
     "Runs of one seed have the same data and first weights and, where batch and epochs are the same, the same "
     "order, views and number of steps; differences are taken seed by seed. The interval is Student's: wide with few "
@@ -34,42 +36,78 @@ FAIR = (
 )
 
 
-def judge(study: Study, records: Records) -> Judged:
-    """Every claim with its verdict, as claims.json holds them."""
-    found = []
-    for claim in study.claims:
-        verdict = claim.judge(records)
-        told = {"claim": claim.claim, "paper": claim.paper, "held": bool(verdict.held)}
-        found.append({**told, "evidence": verdict.evidence.as_dict()})
-    return found
+@dataclass(frozen=True)
+class Judged:
+    """A claim and what came of it."""
+
+    claim: Claim
+    verdict: Verdict
+
+    @property
+    def held(self) -> bool:
+        return bool(self.verdict.held)
+
+    @property
+    def evidence(self) -> str:
+        """In a line."""
+        return evidence(self.verdict.evidence.as_dict())
+
+    def as_dict(self) -> files.Json:
+        """As claims.json holds it."""
+        told = {"claim": self.claim.claim, "paper": self.claim.paper, "held": self.held}
+        return {**told, "evidence": self.verdict.evidence.as_dict()}
 
 
-def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any]) -> Judged:
-    """Write claims.json, report.html, records.csv and the figures; `about`: scale, data, command, seconds."""
+def judge(study: Study, records: Records) -> list[Judged]:
+    """Every claim with its verdict."""
+    return [Judged(claim, claim.judge(records)) for claim in study.claims]
+
+
+def tell(study: Study, records: Records, folder: Path, about: About) -> list[Judged]:
+    """Write claims.json, report.html, records.csv and the figures."""
     judged = judge(study, records)
-    files.write_json(folder / "claims.json", judged)
+    files.write_json(folder / "claims.json", [each.as_dict() for each in judged])
     files.write_text(folder / "records.csv", as_csv(records))
     charts = [(figure, list(figure.draw(records))) for figure in study.figures]
     draw_all(charts, folder / "figures")
     page = Page(
         study.question,
-        lead=f"Study {study.name}, scale {about['scale']}, {about['data']}: {len(distinct(records))} runs. "
-        f"{sum(c['held'] for c in judged)} of {len(judged)} claims held.",
+        lead=f"Study {study.name}, scale {about.scale}, {about.data}: {len(distinct(records))} runs. "
+        f"{sum(each.held for each in judged)} of {len(judged)} claims held.",
         kicker="Isotherm study",
         footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
     )
+    _show_claims(page, judged)
+    _show_results(page, study, records)
+    _show_paper(page, study, records, about.data)
+    page.section("Figures")
+    for figure, drawings in charts:
+        page.text(f"{figure.name} ({figure.paper})")
+        page.figures(*drawings)
+    page.section("Again", "Everything on this page comes from these commands.")
+    page.code(f"{about.command}\nisotherm report {folder}")
+    _show_runs(page, study, records)
+    page.write(folder / "report.html")
+    files.write_text(folder / "report.md", markdown(study, records, judged, about))
+    return judged
+
+
+def _show_claims(page: Page, judged: Sequence[Judged]) -> None:
     page.section("Claims", "What the paper found, as predicates on our records.")
     page.findings(
         [
             Finding(
-                "good" if c["held"] else "look",
-                f"{c['claim']} ({c['paper']})",
-                why=evidence(c["evidence"]),
-                label="✓ held" if c["held"] else "✗ not held",
+                "good" if each.held else "look",
+                f"{each.claim.claim} ({each.claim.paper})",
+                why=each.evidence,
+                label="✓ held" if each.held else "✗ not held",
             )
-            for c in judged
+            for each in judged
         ]
     )
+
+
+def _show_results(page: Page, study: Study, records: Records) -> None:
     page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
     columns, rows = results(study, records)
     page.table(columns, rows)
@@ -78,24 +116,26 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         for comparison in study.compare:
             caption = f"{measure(comparison.measure).title} against {comparison.against}"
             page.table(*compared(records, comparison), caption=caption)
+
+
+def _show_paper(page: Page, study: Study, records: Records, data: str) -> None:
+    about = f"{study.paper.title} ({study.paper.address}). {study.paper.differs}"
     if study.paper.tables:
-        page.section("The paper's numbers", f"{study.paper.title} ({study.paper.address}). {study.paper.differs}")
+        page.section("The paper's numbers", about)
         for name, table in study.paper.tables.items():
-            both = [*ours(records, table, str(about["data"])), *table.rows]
+            both = [*ours(records, table, data), *table.rows]
             page.table(table.heads, both, caption=f"{name}: ours first, then as published")
     elif study.paper.differs:
-        page.section("The paper", f"{study.paper.title} ({study.paper.address}). {study.paper.differs}")
-    page.section("Figures")
-    for figure, drawn in charts:
-        page.text(f"{figure.name} ({figure.paper})")
-        page.figures(*drawn)
-    page.section("Again", "Everything on this page comes from these commands.")
-    page.code(f"{about['command']}\nisotherm report {folder}")
+        page.section("The paper", about)
+
+
+def _show_runs(page: Page, study: Study, records: Records) -> None:
+    runs, shared = distinct(records), common(list(records))
     page.facts(
         [
-            ("runs", len(distinct(records))),
+            ("runs", len(runs)),
             ("seeds", len({r.seed for r in records})),
-            ("seconds of training", round(sum(r.seconds for r in distinct(records))), "over all runs"),
+            ("seconds of training", round(sum(r.seconds for r in runs)), "over all runs"),
             ("this machine", f"Python {platform.python_version()}", ", ".join(versions())),
         ]
     )
@@ -103,28 +143,25 @@ def tell(study: Study, records: Records, folder: Path, about: Mapping[str, Any])
         page.table(["measure", "what it is"], [[m.heading, m.meaning] for m in in_groups(study.measure)])
     with page.fold("Settings of every run"):
         page.text("Common to all:")
-        page.code(yaml.safe_dump(common(list(records)), sort_keys=False, allow_unicode=True))
-        page.table(["run", "key", "seed", "seconds", "differs in"], [row(r, common(list(records))) for r in records])
-    page.write(folder / "report.html")
-    files.write_text(folder / "report.md", markdown(study, records, judged, about))
-    return judged
+        page.code(yaml.safe_dump(shared, sort_keys=False, allow_unicode=True))
+        page.table(["run", "key", "seed", "seconds", "differs in"], [row(r, shared) for r in records])
 
 
-def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str, Any]) -> str:
+def markdown(study: Study, records: Records, judged: Sequence[Judged], about: About) -> str:
     """The claims and the results as text, for a repository."""
     heads, rows = results(study, records)
-    lines = [f"# {study.question}", "", f"`{about['command']}`", ""]
+    lines = [f"# {study.question}", "", f"`{about.command}`", ""]
     runs = distinct(records)
     lines += [
         f"{len(runs)} runs, {sum(r.seconds for r in runs) / 60:.0f} minutes of training in all, on "
-        f"{about['data']}, scale {about['scale']}. {study.paper.differs}",
+        f"{about.data}, scale {about.scale}. {study.paper.differs}",
         "",
         "| claim | paper | | evidence |",
         "|---|---|---|---|",
     ]
-    for c in judged:
-        held = "held" if c["held"] else "**not held**"
-        lines.append(f"| {c['claim']} | {c['paper']} | {held} | {evidence(c['evidence'])} |")
+    for each in judged:
+        held = "held" if each.held else "**not held**"
+        lines.append(f"| {each.claim.claim} | {each.claim.paper} | {held} | {each.evidence} |")
     lines += ["", "Mean ± standard deviation over seeds; accuracies in percent.", ""]
     lines += rows_of(heads, rows)
     for comparison in study.compare:
@@ -132,7 +169,7 @@ def markdown(study: Study, records: Records, judged: Judged, about: Mapping[str,
         lines += rows_of(*compared(records, comparison))
     for name, table in study.paper.tables.items():
         lines += ["", f"{name}, ours first, then as published:", ""]
-        lines += rows_of(table.heads, [*ours(records, table, str(about["data"])), *table.rows])
+        lines += rows_of(table.heads, [*ours(records, table, about.data), *table.rows])
     return "\n".join(lines) + "\n"
 
 
@@ -156,17 +193,17 @@ def plain(cell: Any) -> str:
     return "" if cell is None else str(cell)
 
 
-def evidence(found: Mapping[str, Any]) -> str:
+def evidence(numbers: files.Json) -> str:
     """The numbers behind a verdict, in a line."""
-    shown = []
-    for name, value in found.items():
+    words = []
+    for name, value in numbers.items():
         if name == "values":
-            shown.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
+            words.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
         elif name == "parts":
-            shown.extend(map(evidence, value))
+            words.extend(map(evidence, value))
         else:
-            shown.append(f"{name.replace('_', ' ')} {_words(value)}")
-    return re.sub(r"(?<!\w)-(?=[\d.])", "−", "; ".join(shown))
+            words.append(f"{name.replace('_', ' ')} {_words(value)}")
+    return re.sub(r"(?<!\w)-(?=[\d.])", "−", "; ".join(words))
 
 
 def _words(value: Any) -> str:
@@ -250,7 +287,7 @@ def as_csv(records: Records) -> str:
     return text.getvalue()
 
 
-def common(records: Sequence[Record]) -> dict[str, Any]:
+def common(records: Sequence[Record]) -> files.Json:
     """The settings all runs share."""
     if not records:
         return {}
@@ -258,7 +295,7 @@ def common(records: Sequence[Record]) -> dict[str, Any]:
     return {k: v for k, v in first.items() if all(flat(r.settings).get(k) == v for r in records)}
 
 
-def row(record: Record, shared: Mapping[str, Any]) -> list[Any]:
+def row(record: Record, shared: Settings) -> list[Any]:
     own = {k: v for k, v in flat(record.settings).items() if k not in shared and k != "seed"}
     return [record.arm, record.key, record.seed, record.seconds, ", ".join(f"{k} {v}" for k, v in own.items())]
 

@@ -7,9 +7,12 @@ studies must not take longer than reading them, so nothing here or in a study im
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from isotherm.experiments.claims.verdict import Verdict
 
@@ -101,6 +104,41 @@ class Rule(Protocol):
     def judge(self, records: Records) -> Verdict: ...
 
 
+class Plot(Protocol):
+    """What a figure shows; `figures.plots` has the usual ones."""
+
+    @property
+    def measures(self) -> Sequence[str]:
+        """What it needs to know of every run."""
+
+    def draw(self, records: Records) -> Sequence[Drawing]: ...
+
+
+Part = TypeVar("Part", bound=Rule | Plot)
+
+
+@dataclass(frozen=True)
+class OfOneMeasure:
+    """What rules and plots of a single measure share."""
+
+    measure: str
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,)
+
+
+@dataclass(frozen=True)
+class Together(Generic[Part]):
+    """What rules made of rules and plots made of plots share."""
+
+    parts: Sequence[Part]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(measure for part in self.parts for measure in part.measures))
+
+
 @dataclass(frozen=True)
 class Claim:
     """What a paper found, in our words, as something that can fail."""
@@ -123,22 +161,45 @@ class Figure:
 
     name: str
     paper: str
-    measures: tuple[str, ...]
-    draw: Callable[[Records], Sequence[Drawing]]
+    plot: Plot
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return tuple(self.plot.measures)
+
+    def draw(self, records: Records) -> Sequence[Drawing]:
+        return self.plot.draw(records)
 
 
 @dataclass(frozen=True)
 class PaperTable:
     """A table of the paper, and which of our runs belong in its columns."""
 
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    printed: Path
+    """A CSV file: a line of heads, then a line for each row; a cell that the paper left empty is empty."""
     points: Sequence[Where]
     """Of each column of numbers."""
     measures: Sequence[tuple[str, str]]
     """Title and measure of each row of ours."""
     titled: bool = True
     """Whether the second column names the measure."""
+
+    @cached_property
+    def _lines(self) -> list[list[str]]:
+        with self.printed.open(encoding="utf-8", newline="") as file:
+            return list(csv.reader(file))
+
+    @property
+    def heads(self) -> list[str]:
+        return self._lines[0]
+
+    @property
+    def rows(self) -> list[list[str | float | None]]:
+        """As printed: words, then a number for each of the points."""
+        words = 2 if self.titled else 1
+        return [
+            [*line[:words], *(float(number) if number else None for number in line[words:])] for line in self._lines[1:]
+        ]
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from isotherm.files import write_json
 from isotherm.inspect import comparing
 from isotherm.inspect.comparing import Comparison, compare
 from isotherm.inspect.findings import Row, describe
-from isotherm.inspect.health import Health, examine
+from isotherm.inspect.health import Health, examine, examine_embedding
 from isotherm.inspect.page import LAYOUTS, page_of
-from isotherm.inspect.reading import Embedding, read
+from isotherm.inspect.reading import WHOLE, Embedding, Reading, read
+from isotherm.report import Page
 
 __all__ = [
     "Comparison",
     "Embedding",
     "Health",
+    "Output",
+    "Reading",
     "Row",
     "compare",
     "describe",
@@ -26,68 +31,46 @@ __all__ = [
 ]
 
 
-def run(
-    path: Path | str,
-    labels: str | None = None,
-    views: str | None = None,
-    key: str | None = None,
-    html: Path | None = None,
-    json: Path | None = None,
-    sample: int | None = None,
-    seed: int = 0,
-    drop: bool = False,
-    layout: str = "tsne",
-    command: str = "",
-) -> Health:
-    """Read a file, examine it, and write the page and the numbers where asked. `command` is shown on the page."""
+@dataclass(frozen=True)
+class Output:
+    """Where the page and the numbers go; the page shows the `command`."""
+
+    html: Path | None = None
+    json: Path | None = None
+    command: str = ""
+
+    def check(self) -> None:
+        """Refuse before minutes of work what could not be written after them."""
+        for out in (self.html, self.json):
+            if out is not None and (out.is_dir() or (out.parent.exists() and not out.parent.is_dir())):
+                raise ValueError(f"{out} cannot be written: it is a folder, or lies in a file.")
+
+    def write(self, page: Callable[[], Page], numbers: object) -> None:
+        if self.html is not None:
+            page().write(self.html)
+        if self.json is not None:
+            self.json.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.json, numbers)
+
+
+NOWHERE = Output()
+"""Nothing is written."""
+
+
+def run(path: Path | str, reading: Reading = WHOLE, output: Output = NOWHERE, layout: str = "tsne") -> Health:
+    """Read a file, examine it, and write the page and the numbers where asked."""
     if layout not in LAYOUTS:
         raise ValueError(f"no layout '{layout}'; there is: {', '.join(LAYOUTS)}.")
-    for out in (html, json):
-        _writable(out)
-    embedding = read(path, labels, views, key, sample, seed, drop)
-    health = examine(
-        embedding.z,
-        embedding.labels,
-        embedding.views,
-        name=embedding.name,
-        classes=embedding.classes,
-        notes=embedding.notes,
-        seed=seed,
-    )
-    if html is not None:
-        page_of(health, embedding, layout, seed, command).write(html)
-    if json is not None:
-        _save(json, health.as_dict())
+    output.check()
+    embedding = reading.read(path)
+    health = examine_embedding(embedding, reading.seed)
+    output.write(lambda: page_of(health, embedding, layout, reading.seed, output.command), health.as_dict())
     return health
 
 
-def run_compare(
-    paths: list[Path],
-    labels: str | None = None,
-    html: Path | None = None,
-    json: Path | None = None,
-    sample: int | None = None,
-    seed: int = 0,
-    drop: bool = False,
-    command: str = "",
-) -> Comparison:
+def run_compare(paths: Sequence[Path], reading: Reading = WHOLE, output: Output = NOWHERE) -> Comparison:
     """Compare files or runs, and write the page and the numbers where asked."""
-    for out in (html, json):
-        _writable(out)
-    comparison = compare(paths, labels, sample, seed, drop)
-    if html is not None:
-        comparing.page_of(comparison, command).write(html)
-    if json is not None:
-        _save(json, comparison.as_dict())
+    output.check()
+    comparison = compare(paths, reading)
+    output.write(lambda: comparing.page_of(comparison, output.command), comparison.as_dict())
     return comparison
-
-
-def _writable(out: Path | None) -> None:
-    """Refuse before minutes of work what could not be written after them."""
-    if out is not None and (out.is_dir() or (out.parent.exists() and not out.parent.is_dir())):
-        raise ValueError(f"{out} cannot be written: it is a folder, or lies in a file.")
-
-
-def _save(path: Path, found: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, found)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from isotherm import __version__
-from isotherm.inspect.health import Floats, Health, examine
-from isotherm.inspect.reading import read
+from isotherm.files import Json
+from isotherm.inspect.health import Floats, Health, examine_embedding
+from isotherm.inspect.reading import WHOLE, Reading
 from isotherm.measures.catalogue import measure as fact
 from isotherm.report import Bars, Cell, Heights, Histogram, Line, Lines, Page
 
@@ -47,7 +47,7 @@ class Comparison:
     entries: tuple[Entry, ...]
     rows: tuple[Row, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, in what JSON knows."""
         return {
             "entries": [entry.name for entry in self.entries],
@@ -55,35 +55,26 @@ class Comparison:
         }
 
 
-def compare(
-    paths: Sequence[Path | str], labels: str | None = None, sample: int | None = None, seed: int = 0, drop: bool = False
-) -> Comparison:
+def compare(paths: Sequence[Path | str], reading: Reading = WHOLE) -> Comparison:
     """Embedding files (examined now) and run folders (their `result.json`), side by side.
 
-    `labels` names a key that every file has, or one file of labels for all of them.
+    `reading.labels` names a key that every file has, or one file of labels for all of them.
     """
     if len(paths) < 2:
         raise ValueError(f"compare needs at least 2 files or runs, got {len(paths)}.")
-    entries = [entry_of(Path(path), labels, sample, seed, drop) for path in paths]
+    entries = [entry_of(Path(path), reading) for path in paths]
     names = _told_apart([Path(p) for p in paths])
     entries = [Entry(name, e.values, e.health) for name, e in zip(names, entries, strict=True)]
     measures = list(dict.fromkeys(key for entry in entries for key in entry.values))
     return Comparison(tuple(entries), tuple(_row(key, entries) for key in measures))
 
 
-def entry_of(path: Path, labels: str | None, sample: int | None, seed: int, drop: bool) -> Entry:
+def entry_of(path: Path, reading: Reading) -> Entry:
     """A file or a run folder as something to compare."""
     if path.is_dir():
         return Entry(path.name, _recorded(path), None)
-    embedding = read(path, labels, sample=sample, seed=seed, drop=drop)
-    health = examine(
-        embedding.z,
-        embedding.labels,
-        name=embedding.name,
-        classes=embedding.classes,
-        notes=embedding.notes,
-        seed=seed,
-    )
+    embedding = reading.read(path)
+    health = examine_embedding(embedding, reading.seed)
     values = {"embeddings": float(health.n), "dimensions": float(health.d), **health.values}
     if health.advice.low is not None and health.advice.high is not None:
         values |= {"recommended tau, from": health.advice.low, "recommended tau, to": health.advice.high}
@@ -183,11 +174,11 @@ def _recorded(folder: Path) -> dict[str, float]:
         raise ValueError(f"{path} is damaged: it holds no measures.") from error
 
 
-def _flat(found: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+def _flat(measures: Json, prefix: str = "") -> dict[str, float]:
     """Nested measures as one level; what is no number is left out."""
     flat: dict[str, float] = {}
-    for key, value in found.items():
-        if isinstance(value, Mapping):
+    for key, value in measures.items():
+        if isinstance(value, dict):
             flat |= _flat(value, f"{prefix}{key}.")
         elif isinstance(value, int | float) and not isinstance(value, bool):
             flat[f"{prefix}{key}"] = float(value)

@@ -13,7 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotherm.files import Json
 from isotherm.inspect.findings import found_in, gravest_first
+from isotherm.inspect.reading import Embedding
 from isotherm.inspect.temperature_advice import Advice, Hardness, Queries, advise, hardness_of
 from isotherm.measures import BINS, projections, spectrum
 from isotherm.measures.catalogue import measures
@@ -89,9 +91,9 @@ class Health:
         """What a measure is judged by."""
         return Around(self.values, self.n, self.d, self.limit, self.chance)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, in what JSON knows."""
-        plain: dict[str, Any] = _plain(self)
+        plain: Json = _plain(self)
         return plain
 
 
@@ -150,6 +152,19 @@ def examine(
         findings=(),
     )
     return dataclasses.replace(health, findings=gravest_first([*notes, *found_in(health)]))
+
+
+def examine_embedding(embedding: Embedding, seed: int = 0) -> Health:
+    """All measures of what was read from a file."""
+    return examine(
+        embedding.z,
+        embedding.labels,
+        embedding.views,
+        name=embedding.name,
+        classes=embedding.classes,
+        notes=embedding.notes,
+        seed=seed,
+    )
 
 
 def _histograms(subject: Subject) -> dict[str, Floats]:

@@ -41,6 +41,25 @@ class Embedding:
     notes: tuple[Finding, ...]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What `read` may be told, for those who pass it on."""
+
+    labels: str | Path | None = None
+    views: str | Path | None = None
+    key: str | None = None
+    sample: int | None = None
+    seed: int = 0
+    drop: bool = False
+
+    def read(self, path: Path | str) -> Embedding:
+        return read(path, self.labels, self.views, self.key, self.sample, self.seed, self.drop)
+
+
+WHOLE = Reading()
+"""The file as it is."""
+
+
 def read(
     path: Path | str,
     labels: str | Path | None = None,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from isotherm.measures import geometry
-from isotherm.measures.measure import Healthy, Level, Measure
+from isotherm.measures.measure import Healthy, Level, as_measure
 
 NEARLY_COLLAPSED, CROWDED, EVEN = 0.15, 0.45, 0.95
 """Parts of the uniformity that is possible in this dimension: below, below, above."""
@@ -84,174 +84,172 @@ def _agreement(around: Around) -> Healthy:
     return Healthy(f"above {AGREEING:g}, chance {_short(around.chance or 0.0)}", level)
 
 
-def _projection(subject: Any) -> list[float]:
-    along = geometry.projections(subject.embeddings, count=1, seed=0)[0] * subject.embeddings.shape[1] ** 0.5
-    counts, _ = np.histogram(along.numpy(), bins=PROJECTED, density=True)
-    return [float(c) for c in counts]
-
-
-UNIFORMITY = Measure(
+@as_measure(
     "uniformity",
-    "uniformity",
-    "How evenly the items are spread over the sphere, log E exp(−2·squared distance): 0 when all are one point, about "
-    "−4 when they are spread evenly in many dimensions.",
-    lambda s: s.uniformity,
     ("geometry",),
     sign=-1,
     better="lower",
     monitor=True,
     healthy=lambda a: Healthy(f"{_short(CROWDED * a.limit, 2)} to {_short(a.limit)}", a.spread),
 )
-TOLERANCE = Measure(
+def uniformity(subject: Any) -> Any:
+    """How evenly the items are spread over the sphere, log E exp(−2·squared distance): 0 when all are one point,
+    about −4 when they are spread evenly in many dimensions.
+    """
+    return subject.uniformity
+
+
+@as_measure(
     "tolerance",
-    "tolerance",
-    "Mean cosine of two items of the same class. Low: the classes are torn apart; high along with a uniformity near 0: "
-    "everything is alike.",
-    lambda s: s.tolerance,
     ("geometry",),
     needs=("embeddings", "labels"),
     monitor=True,
     healthy=lambda a: a.above("tolerance", TORN),
 )
-ALIGNMENT = Measure(
+def tolerance(subject: Any) -> Any:
+    """Mean cosine of two items of the same class. Low: the classes are torn apart; high along with a uniformity
+    near 0: everything is alike.
+    """
+    return subject.tolerance
+
+
+@as_measure(
     "alignment",
-    "alignment",
-    "Mean squared distance of the two views of an item; 0 when views do not matter.",
-    lambda s: geometry.alignment(*s.views),
     ("geometry",),
     needs=("embeddings", "views"),
     better="lower",
     monitor=True,
     healthy=lambda a: a.below("alignment", 0.6),
 )
-EFFECTIVE_RANK = Measure(
-    "effective_rank",
+def alignment(subject: Any) -> Any:
+    """Mean squared distance of the two views of an item; 0 when views do not matter."""
+    return geometry.alignment(*subject.views)
+
+
+@as_measure(
     "effective rank",
-    "How many directions the embedding really uses: e to the entropy of its covariance spectrum.",
-    lambda s: s.effective_rank,
     ("geometry", "sphere"),
     monitor=True,
     healthy=lambda a: Healthy(f"above {_short(SOME_DIRECTIONS * a.directions, 2)} of {a.directions:,}", a.rank),
 )
-CONDITIONAL_ENTROPY = Measure(
-    "conditional_entropy",
+def effective_rank(subject: Any) -> Any:
+    """How many directions the embedding really uses: e to the entropy of its covariance spectrum."""
+    return subject.effective_rank
+
+
+@as_measure(
     "conditional entropy",
-    "How evenly CACR's repulsion exp(−2·squared distance) is shared by all other items (of a run: of 2,000 at most); "
-    "the logarithm of how many take part.",
-    lambda s: s.conditional_entropy,
     ("geometry",),
     unit="nats",
     monitor=True,
     healthy=lambda a: Healthy(f"at most {_short(math.log(a.n - 1))}"),
 )
-MEAN_SIMILARITY = Measure(
-    "mean_similarity",
-    "mean similarity",
-    "Mean cosine of two different items. Near 1 all lie in a narrow cone and cosines tell little apart.",
-    lambda s: s.pairs.mean_similarity,
-    ("pairwise",),
-    healthy=lambda a: a.below("mean_similarity", CONE),
-)
-NEAREST_SIMILARITY = Measure(
-    "nearest_similarity",
-    "nearest neighbour",
-    "Mean cosine of an item and its nearest other one. Near 1 every item has a twin.",
-    lambda s: float(s.pairs.nearest.double().mean()),
-    ("pairwise",),
-    healthy=lambda a: a.below("nearest_similarity", 0.99),
-)
-PRIOR_DISTANCE = Measure(
-    "prior_distance",
-    "distance to the prior",
-    "How far random one-dimensional projections are from those of evenly spread points, in units of their spread: 0 "
-    "when evenly spread, about 1.4 when all items are one point.",
-    lambda s: geometry.prior_distance(s.embeddings, seed=s.seed),
-    ("gaussian",),
-    better="lower",
-    healthy=lambda a: a.below("prior_distance", 1),
-)
-PROJECTION = Measure(
-    "projection",
-    "a random projection",
-    "Density of the embedding along one random direction.",
-    _projection,
-    ("gaussian",),
-    curve=True,
-)
-CLASS_GAP = Measure(
-    "class_gap",
+def conditional_entropy(subject: Any) -> Any:
+    """How evenly CACR's repulsion exp(−2·squared distance) is shared by all other items (of a run: of 2,000 at
+    most); the logarithm of how many take part.
+    """
+    return subject.conditional_entropy
+
+
+@as_measure("mean similarity", ("pairwise",), healthy=lambda a: a.below("mean_similarity", CONE))
+def mean_similarity(subject: Any) -> Any:
+    """Mean cosine of two different items. Near 1 all lie in a narrow cone and cosines tell little apart."""
+    return subject.pairs.mean_similarity
+
+
+@as_measure("nearest neighbour", ("pairwise",), healthy=lambda a: a.below("nearest_similarity", 0.99))
+def nearest_similarity(subject: Any) -> Any:
+    """Mean cosine of an item and its nearest other one. Near 1 every item has a twin."""
+    return float(subject.pairs.nearest.double().mean())
+
+
+@as_measure("distance to the prior", ("gaussian",), better="lower", healthy=lambda a: a.below("prior_distance", 1))
+def prior_distance(subject: Any) -> Any:
+    """How far random one-dimensional projections are from those of evenly spread points, in units of their spread:
+    0 when evenly spread, about 1.4 when all items are one point.
+    """
+    return geometry.prior_distance(subject.embeddings, seed=subject.seed)
+
+
+@as_measure("a random projection", ("gaussian",), curve=True)
+def projection(subject: Any) -> Any:
+    """Density of the embedding along one random direction."""
+    along = geometry.projections(subject.embeddings, count=1, seed=0)[0] * subject.embeddings.shape[1] ** 0.5
+    counts, _ = np.histogram(along.numpy(), bins=PROJECTED, density=True)
+    return [float(c) for c in counts]
+
+
+@as_measure(
     "class gap",
-    "Tolerance less the mean cosine of items of different classes.",
-    lambda s: s.class_gap,
     ("pairwise",),
     needs=("embeddings", "labels"),
     better="higher",
     healthy=lambda a: a.above("class_gap", 0.1),
 )
-NEAREST_AGREEMENT = Measure(
-    "nearest_agreement",
-    "neighbours of one class",
-    "How often an item's nearest neighbour has its class (among classes with 2 items or more).",
-    lambda s: s.nearest_agreement,
-    ("pairwise",),
-    needs=("embeddings", "labels"),
-    better="higher",
-    healthy=_agreement,
+def class_gap(subject: Any) -> Any:
+    """Tolerance less the mean cosine of items of different classes."""
+    return subject.class_gap
+
+
+@as_measure(
+    "neighbours of one class", ("pairwise",), needs=("embeddings", "labels"), better="higher", healthy=_agreement
 )
-INTERCLASS_UNIFORMITY = Measure(
-    "interclass_uniformity",
+def nearest_agreement(subject: Any) -> Any:
+    """How often an item's nearest neighbour has its class (among classes with 2 items or more)."""
+    return subject.nearest_agreement
+
+
+@as_measure(
     "inter-class uniformity",
-    "How evenly the centres of the classes are spread; 0 when all classes have one centre.",
-    lambda s: geometry.interclass_uniformity(s.embeddings, s.labels) if len(s.class_sizes) > 1 else None,
     ("classes",),
     needs=("embeddings", "labels"),
     sign=-1,
     better="lower",
     healthy=lambda a: a.below("interclass_uniformity", -0.5),
 )
-CLASS_ALIGNMENT = Measure(
-    "class_alignment",
-    "class alignment",
-    "Mean squared distance of two items of one class (DySTreSS's alignment): 2 − 2·tolerance.",
-    lambda s: None if s.tolerance is None else 2 - 2 * s.tolerance,
-    ("classes",),
-    needs=("embeddings", "labels"),
-    better="lower",
-)
-POSITIVE_SIMILARITY = Measure(
-    "positive_similarity",
+def interclass_uniformity(subject: Any) -> Any:
+    """How evenly the centres of the classes are spread; 0 when all classes have one centre."""
+    if len(subject.class_sizes) < 2:
+        return None
+    return geometry.interclass_uniformity(subject.embeddings, subject.labels)
+
+
+@as_measure("class alignment", ("classes",), needs=("embeddings", "labels"), better="lower")
+def class_alignment(subject: Any) -> Any:
+    """Mean squared distance of two items of one class (DySTreSS's alignment): 2 − 2·tolerance."""
+    return None if subject.tolerance is None else 2 - 2 * subject.tolerance
+
+
+@as_measure(
     "similarity of two views",
-    "Mean cosine of the two views of an item.",
-    lambda s: s.separation[0],
     ("separation",),
     needs=("embeddings", "views"),
     better="higher",
     healthy=lambda a: Healthy("above that of the nearest negatives", a.told_apart),
 )
-NEAREST_NEGATIVE = Measure(
-    "nearest_negative",
+def positive_similarity(subject: Any) -> Any:
+    """Mean cosine of the two views of an item."""
+    return subject.separation[0]
+
+
+@as_measure(
     "nearest negatives",
-    "Mean cosine of an item and its 10 nearest other items in the other view (local separation).",
-    lambda s: float(s.separation[1].mean()),
     ("separation",),
     needs=("embeddings", "views"),
     healthy=lambda a: Healthy("below that of two views", a.told_apart),
 )
-SEPARATION = Measure(
-    "separation",
-    "separation",
-    "Similarity of two views less that of the nearest other items.",
-    lambda s: s.separation[0] - float(s.separation[1].mean()),
-    ("separation",),
-    needs=("embeddings", "views"),
-    better="higher",
-)
-NEAREST_NEGATIVES = Measure(
-    "nearest_negatives",
-    "nearest negatives, one by one",
-    "Mean cosine of an item and its 1st, 2nd, … nearest other item in the other view.",
-    lambda s: [float(v) for v in s.separation[1]],
-    ("separation",),
-    needs=("embeddings", "views"),
-    curve=True,
-)
+def nearest_negative(subject: Any) -> Any:
+    """Mean cosine of an item and its 10 nearest other items in the other view (local separation)."""
+    return float(subject.separation[1].mean())
+
+
+@as_measure("separation", ("separation",), needs=("embeddings", "views"), better="higher")
+def separation(subject: Any) -> Any:
+    """Similarity of two views less that of the nearest other items."""
+    return subject.separation[0] - float(subject.separation[1].mean())
+
+
+@as_measure("nearest negatives, one by one", ("separation",), needs=("embeddings", "views"), curve=True)
+def nearest_negatives(subject: Any) -> Any:
+    """Mean cosine of an item and its 1st, 2nd, … nearest other item in the other view."""
+    return [float(v) for v in subject.separation[1]]

@@ -1,8 +1,8 @@
 """What a measure is: everything a table, a figure, a page or a progress line needs to know of a number, in one place.
 
-A `Measure` stands beside the code that computes it, as a constant of a module of this folder; `catalogue` finds it by
-looking. To add one, write it in a module here (or in a package of your own, entry point ``isotherm.measures``) and its
-oracle in the tests: studies, `inspect`, `compare`, the live table and training's progress show it from then on.
+A `Measure` is made of the function that computes it (`as_measure`), in a module of this folder; `catalogue` finds it
+by looking. To add one, write it in a module here (or in a package of your own, entry point ``isotherm.measures``) and
+its oracle in the tests: studies, `inspect`, `compare`, the live table and training's progress show it from then on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 Need = Literal["embeddings", "labels", "views", "features", "sentences", "run"]
 """What is at hand: unit embeddings; a label each; a second view of each; features of the training part for a probe to
@@ -72,6 +72,29 @@ class Measure:
         """A value for people."""
         shown = self.factor * value
         return f"{shown:.1f} %" if self.unit == "%" else f"{shown:.3f}" + (f" {self.unit}" if self.unit else "")
+
+
+class Facts(TypedDict, total=False):
+    """What `as_measure` may be told of a `Measure` besides its title and groups."""
+
+    needs: tuple[Need, ...]
+    unit: str
+    sign: int
+    better: Literal["higher", "lower"] | None
+    monitor: bool
+    healthy: Callable[[Any], Healthy] | None
+    curve: bool
+
+
+def as_measure(
+    title: str, groups: tuple[str, ...], **facts: Unpack[Facts]
+) -> Callable[[Callable[[Any], Any]], Measure]:
+    """The measure that a function computes: its name is the function's, its meaning the function's docstring."""
+
+    def decorate(of: Callable[[Any], Any]) -> Measure:
+        return Measure(of.__name__, title, " ".join((of.__doc__ or "").split()), of, groups, **facts)
+
+    return decorate
 
 
 def take(measures: Iterable[Measure], subject: Any) -> dict[str, Any]:

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from isotherm.measures.measure import Measure
+from typing import Any
 
-LOSS = Measure(
-    "loss",
-    "loss",
-    "Mean of the loss over the last epoch.",
-    lambda s: s.last_loss,
-    ("objective",),
-    needs=("run",),
-    better="lower",
-)
-STEP_SECONDS = Measure(
-    "step_seconds",
-    "seconds per step",
-    "Seconds per step, among the other runs of the study.",
-    lambda s: s.step_seconds,
-    ("cost",),
-    needs=("run",),
-    unit="s",
-    better="lower",
-)
-PAIRS_BEFORE = Measure(
-    "pairs_before",
-    "similarity of pairs before training",
-    "Histograms of the similarities of true positive, false negative and true negative pairs.",
-    lambda s: s.pairs_before,
-    ("pairs",),
-    needs=("embeddings", "views", "labels"),
-    curve=True,
-)
-PAIRS_AFTER = Measure(
-    "pairs_after",
-    "similarity of pairs after training",
-    "The same after the last step.",
-    lambda s: s.pairs_after,
-    ("pairs",),
-    needs=("embeddings", "views", "labels"),
-    curve=True,
-)
+from isotherm.measures.measure import as_measure
+
+
+@as_measure("loss", ("objective",), needs=("run",), better="lower")
+def loss(subject: Any) -> Any:
+    """Mean of the loss over the last epoch."""
+    return subject.last_loss
+
+
+@as_measure("seconds per step", ("cost",), needs=("run",), unit="s", better="lower")
+def step_seconds(subject: Any) -> Any:
+    """Seconds per step, among the other runs of the study."""
+    return subject.step_seconds
+
+
+@as_measure("similarity of pairs before training", ("pairs",), needs=("embeddings", "views", "labels"), curve=True)
+def pairs_before(subject: Any) -> Any:
+    """Histograms of the similarities of true positive, false negative and true negative pairs."""
+    return subject.pairs_before
+
+
+@as_measure("similarity of pairs after training", ("pairs",), needs=("embeddings", "views", "labels"), curve=True)
+def pairs_after(subject: Any) -> Any:
+    """The same after the last step."""
+    return subject.pairs_after

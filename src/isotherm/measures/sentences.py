@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from isotherm.measures.measure import Measure
+from isotherm.measures.measure import Measure, as_measure
 
 SIMILARITY = {
     "sts": ("mean of the STS tasks", "Mean of the seven STS tasks (Spearman)."),
@@ -35,38 +35,26 @@ def _transfer(name: str) -> Measure:
 
 
 STS, STS12, STS13, STS14, STS15, STS16, STSB, SICKR = map(_similarity, SIMILARITY)
-STSB_ALIGNMENT = Measure(
-    "stsb_alignment",
-    "alignment",
-    "Mean squared distance of STS-B pairs (dev) that people scored above 4.",
-    lambda s: s.seen.get("stsb_alignment"),
-    ("sphere",),
-    ("sentences",),
-    better="lower",
-    monitor=True,
-)
-STSB_UNIFORMITY = Measure(
-    "stsb_uniformity",
-    "uniformity",
-    "Uniformity of STS-B's sentences (dev).",
-    lambda s: s.seen.get("stsb_uniformity"),
-    ("sphere",),
-    ("sentences",),
-    sign=-1,
-    better="lower",
-    monitor=True,
-)
-STSB_DEV = Measure(
-    "stsb_dev",
-    "STS-B dev",
-    "STS-B, dev part (Spearman).",
-    lambda s: s.seen.get("stsb_dev"),
-    ("before",),
-    ("sentences",),
-    unit="%",
-    better="higher",
-    monitor=True,
-)
+
+
+@as_measure("alignment", ("sphere",), needs=("sentences",), better="lower", monitor=True)
+def stsb_alignment(subject: Any) -> Any:
+    """Mean squared distance of STS-B pairs (dev) that people scored above 4."""
+    return subject.seen.get("stsb_alignment")
+
+
+@as_measure("uniformity", ("sphere",), needs=("sentences",), sign=-1, better="lower", monitor=True)
+def stsb_uniformity(subject: Any) -> Any:
+    """Uniformity of STS-B's sentences (dev)."""
+    return subject.seen.get("stsb_uniformity")
+
+
+@as_measure("STS-B dev", ("before",), needs=("sentences",), unit="%", better="higher", monitor=True)
+def stsb_dev(subject: Any) -> Any:
+    """STS-B, dev part (Spearman)."""
+    return subject.seen.get("stsb_dev")
+
+
 STSB_UNTRAINED = _score(
     "stsb_untrained", "STS-B dev, untrained", "The same before the first step.", lambda s: s.before[0], "before"
 )

@@ -27,12 +27,7 @@ class MemoryBank(Method):
     fewest_views = 1
 
     def __init__(
-        self,
-        network: Network,
-        loss: Loss,
-        given: Given,
-        momentum: float = 0.5,
-        negatives: int | None = None,
+        self, network: Network, loss: Loss, given: Given, momentum: float = 0.5, negatives: int | None = None
     ) -> None:
         super().__init__(network, takes(loss, "a memory bank", "its bank's entries"))
         if not 0 <= momentum < 1:

@@ -128,6 +128,26 @@ class MomentumCopy(nn.Module):
         torch._foreach_lerp_(slow, fast, 1 - m)
 
 
+class PredictsSlowCopy(Method):
+    """The part of methods that predict what a slow copy of the network makes of each view."""
+
+    def __init__(
+        self, network: Network, loss: Loss, predictor: nn.Module, momentum: float, momentum_end: float
+    ) -> None:
+        super().__init__(network, loss)
+        self.predictor = predictor
+        self.slow = MomentumCopy(network, momentum, momentum_end)
+
+    def embed(self, batch: Batch) -> list[Tensor]:
+        return through(nn.Sequential(self.network, self.predictor), batch.views)
+
+    def targets(self, batch: Batch) -> list[Tensor]:
+        return through(self.slow, batch.views)
+
+    def after_step(self) -> None:
+        self.slow.follow(self.network, self.progress)
+
+
 def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
     """Each view through the network; views of one size go together."""
     embeddings: dict[int, Tensor] = {}

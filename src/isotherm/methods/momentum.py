@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from isotherm import world
 from isotherm.losses.loss import Loss, full_precision
-from isotherm.methods.method import Given, Method, MomentumCopy, Network, takes, through
+from isotherm.methods.method import Given, Method, MomentumCopy, Network, PredictsSlowCopy, takes, through
 from isotherm.pairing import one_way, queued, unit
 from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
@@ -103,7 +103,7 @@ class MoCoV2(Method):
         self.pending = None
 
 
-class MoCoV3(Method):
+class MoCoV3(PredictsSlowCopy):
     r"""A prediction looks for the slow copy's keys of its other views, among the keys of the batch.
 
     MoCo v3 (arXiv:2104.02057), Alg. 1: every view asks in turn, and the loss is
@@ -121,16 +121,9 @@ class MoCoV3(Method):
         momentum_end: float = 1.0,
         scale: float | None = None,
     ) -> None:
-        super().__init__(network, takes(loss, "MoCo v3", "the keys of its batch"))
-        self.predictor = given.predictor_for("MoCo v3")
-        self.slow = MomentumCopy(network, momentum, momentum_end)
+        compares = takes(loss, "MoCo v3", "the keys of its batch")
+        super().__init__(network, compares, given.predictor_for("MoCo v3"), momentum, momentum_end)
         self.scale = scale
-
-    def embed(self, batch: Batch) -> list[Tensor]:
-        return through(nn.Sequential(self.network, self.predictor), batch.views)
-
-    def targets(self, batch: Batch) -> list[Tensor]:
-        return through(self.slow, batch.views)
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
@@ -148,7 +141,3 @@ class MoCoV3(Method):
         if isinstance(temperature, Constant):
             temperature = temperature.value
         return 2 * float(temperature) if isinstance(temperature, int | float) else 1.0
-
-    @torch.no_grad()
-    def after_step(self) -> None:
-        self.slow.follow(self.network, self.progress)

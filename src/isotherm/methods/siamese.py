@@ -5,43 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from isotherm.losses.loss import Loss
-from isotherm.methods.method import Given, Method, MomentumCopy, Network, through
+from isotherm.methods.method import Given, Method, Network, PredictsSlowCopy, through
 from isotherm.types import Batch
 
 
-class BYOL(Method):
+class BYOL(PredictsSlowCopy):
     """Each view's prediction of what a slow copy makes of the others: the sum over the two directions.
 
     Grill et al. 2020 (arXiv:2006.07733), §3. More than two views: each predicts the mean of the others' directions.
     """
 
     def __init__(
-        self,
-        network: Network,
-        loss: Loss,
-        given: Given,
-        momentum: float = 0.996,
-        momentum_end: float = 1.0,
+        self, network: Network, loss: Loss, given: Given, momentum: float = 0.996, momentum_end: float = 1.0
     ) -> None:
-        super().__init__(network, predicting(loss, "BYOL"))
-        self.predictor = given.predictor_for("BYOL")
-        self.slow = MomentumCopy(network, momentum, momentum_end)
-
-    def embed(self, batch: Batch) -> list[Tensor]:
-        return through(nn.Sequential(self.network, self.predictor), batch.views)
-
-    def targets(self, batch: Batch) -> list[Tensor]:
-        return through(self.slow, batch.views)
+        super().__init__(network, predicting(loss, "BYOL"), given.predictor_for("BYOL"), momentum, momentum_end)
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         return len(embedded) * each_predicts_the_others(self.loss, embedded, targets)
-
-    @torch.no_grad()
-    def after_step(self) -> None:
-        self.slow.follow(self.network, self.progress)
 
 
 class SimSiam(Method):

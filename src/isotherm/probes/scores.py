@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from isotherm.files import Json
+
 NORMAL_QUANTILE = 1.959963984540054
 """Between minus this and this lies 95 % of a normal distribution."""
 TOP = 5
@@ -35,7 +37,7 @@ class Score:
     """How often the true class is among the first five; None where there are no more than five."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, ready for JSON."""
         return dict(as_json(self))
 
@@ -60,7 +62,7 @@ class Spread:
     scores: tuple[Score, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, ready for JSON."""
         return dict(as_json(self))
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from torch import Tensor
 from isotherm.checks import did_you_mean
 from isotherm.data import senteval
 from isotherm.data.senteval import Rated
+from isotherm.files import Json
 from isotherm.measures import alignment, uniformity
 from isotherm.probes.scores import as_json
 
@@ -82,7 +83,7 @@ class STS:
     notes: tuple[str, ...] = ()
     """What a reader of the numbers must know: what was missing, undefined or zero."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, ready for JSON."""
         return dict(as_json(self))
 
@@ -105,7 +106,7 @@ class Geometry:
     sentences: int
     """Distinct sentences in the uniformity."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, ready for JSON."""
         return dict(as_json(self))
 

@@ -31,7 +31,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -41,6 +40,7 @@ from torch import Tensor
 from isotherm.checks import at_least
 from isotherm.data import senteval
 from isotherm.data.senteval import Classified
+from isotherm.files import Json
 from isotherm.probes.logistic import MOST_STEPS, predicted_classes, solve
 from isotherm.probes.scores import as_json
 from isotherm.probes.splits import folds as stratified_folds
@@ -98,7 +98,7 @@ class Transfer:
     notes: tuple[str, ...] = ()
     """What a reader of the numbers must know."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, ready for JSON."""
         return dict(as_json(self))
 

@@ -9,15 +9,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Values = Sequence[float] | NDArray[Any]
-
-DIGITS = 6
-"""Significant digits of the numbers in a page: more than a screen shows."""
+Series = TypeVar("Series")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +71,19 @@ class Span:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
-    """Curves over a common axis."""
+class Axes(Generic[Series]):
+    """What charts between two axes share."""
 
     title: str
-    series: Sequence[Line]
+    series: Sequence[Series]
     x: str = ""
     y: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Lines(Axes[Line]):
+    """Curves over a common axis."""
+
     log_x: bool = False
     log_y: bool = False
     spans: Sequence[Span] = ()
@@ -88,13 +92,9 @@ class Lines:
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter:
+class Scatter(Axes[Points]):
     """Clouds of points, thousands if need be. Without `axes` for maps whose axes mean nothing."""
 
-    title: str
-    series: Sequence[Points]
-    x: str = ""
-    y: str = ""
     axes: bool = True
     note: str = ""
     kind = "scatter"
@@ -113,11 +113,7 @@ class Histogram:
     kind = "histogram"
 
     def __post_init__(self) -> None:
-        for s in self.series:
-            if len(s.values) != len(self.edges) - 1:
-                raise ValueError(
-                    f"histogram '{self.title}' has {len(self.edges) - 1} bins, '{s.name}' has {len(s.values)} values."
-                )
+        _one_each(f"histogram '{self.title}'", len(self.edges) - 1, "bins", self.series)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,11 +128,7 @@ class Bars:
     kind = "bars"
 
     def __post_init__(self) -> None:
-        for s in self.series:
-            if len(s.values) != len(self.categories):
-                raise ValueError(
-                    f"bars '{self.title}' has {len(self.categories)} categories, '{s.name}' has {len(s.values)} values."
-                )
+        _one_each(f"bars '{self.title}'", len(self.categories), "categories", self.series)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +165,10 @@ class Picture:
 Drawing = Chart | Picture
 
 
+DIGITS = 6
+"""Significant digits of the numbers in a page: more than a screen shows."""
+
+
 def as_json(chart: Chart) -> str:
     """The chart as JSON that is safe inside a page: nothing in it can end a <script> element."""
     return embeddable({"kind": chart.kind, **_plain(chart)})
@@ -189,9 +185,9 @@ def embeddable(value: object) -> str:
 def _plain(value: Any) -> Any:
     """Dataclasses, arrays and numbers as what JSON knows; what is not finite is null, what was left out stays out."""
     if hasattr(value, "__dataclass_fields__"):
-        found = {f.name: getattr(value, f.name) for f in fields(value)}
+        parts = {f.name: getattr(value, f.name) for f in fields(value)}
         return {
-            k: _plain(v) for k, v in found.items() if not (v is None or v is False or (isinstance(v, str) and not v))
+            k: _plain(v) for k, v in parts.items() if not (v is None or v is False or (isinstance(v, str) and not v))
         }
     if isinstance(value, bool | str) or value is None:
         return value
@@ -211,3 +207,9 @@ def _alike(what: str, **columns: Sequence[Any] | NDArray[Any] | None) -> None:
     if len(set(lengths.values())) > 1:
         said = ", ".join(f"{n} {name}" for name, n in lengths.items())
         raise ValueError(f"{what} needs as many of each, got {said}.")
+
+
+def _one_each(what: str, count: int, places: str, series: Sequence[Heights]) -> None:
+    for heights in series:
+        if len(heights.values) != count:
+            raise ValueError(f"{what} has {count} {places}, '{heights.name}' has {len(heights.values)} values.")

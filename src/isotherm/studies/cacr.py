@@ -9,10 +9,18 @@ about as many steps. Expected: weights matter, those of negatives most; K = 4 be
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Faster, NoWorse, Ordered, SmallerDrop, Trend
+from isotherm.experiments.figures.plots import (
+    Against,
+    BarForEach,
+    Neighbourhoods,
+    OverTraining,
+    Several,
+    Weights,
+    Within,
+)
+from isotherm.experiments.papers import published
 from isotherm.experiments.sizes import QUICK, SMOKE
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Settings, Study, Where
 
@@ -26,6 +34,8 @@ NO_ATTRACTION, NO_REPULSION, UAUR = "without π⁺", "without π⁻", "UAUR"
 T_POS, T_NEG_1, T_NEG_4, BY_K, BY_BATCH = "by t⁺ (K = 4)", "by t⁻ (K = 1)", "by t⁻ (K = 4)", "by K", "by batch (K = 1)"
 RBF_1, RBF_4 = "RBF cost (K = 1)", "RBF cost (K = 4)"
 NEAR, FAR, REVERSED = "π⁺ for near positives", "π⁻ for far negatives", "both reversed"
+SIGNS = (Where(FOUR, REGULAR), Where(NEAR), Where(FAR), Where(REVERSED))
+LEFT_OUT = (Where(FOUR, REGULAR), Where(NO_ATTRACTION), Where(NO_REPULSION), Where(UAUR))
 TS = (0.5, 0.7, 0.9, 1.0, 2.0, 3.0)
 
 _PAIR = {"views": 2}
@@ -129,31 +139,26 @@ SCALES = {
         adjust=lambda settings: {"batch": 768 if settings["views"] == 2 else 128},
     ),
 }
+
+
+def _ahead(winner: str, *rivals: str) -> Ahead:
+    """On regular class sizes."""
+    return Ahead("linear_whole", Where(winner, REGULAR), [Where(name, REGULAR) for name in rivals])
+
+
 CLAIMS = (
-    Claim(
-        "With one positive CACR is ahead of CL, AU-CL and HN-CL.",
-        "§5.1, Table 2",
-        Ahead("linear_whole", Where(ONE, REGULAR), [Where(name, REGULAR) for name in (CL, AU, HN)]),
-    ),
-    Claim(
-        "With four positives CACR is ahead of CMC.",
-        "§5.1, Table 2",
-        Ahead("linear_whole", Where(FOUR, REGULAR), [Where(CMC, REGULAR)]),
-    ),
-    Claim(
-        "Four positives beat one at equal samples.",
-        "§5.1, Table 3",
-        Ahead("linear_whole", Where(FOUR, REGULAR), [Where(ONE, REGULAR)]),
-    ),
+    Claim("With one positive CACR is ahead of CL, AU-CL and HN-CL.", "§5.1, Table 2", _ahead(ONE, CL, AU, HN)),
+    Claim("With four positives CACR is ahead of CMC.", "§5.1, Table 2", _ahead(FOUR, CMC)),
+    Claim("Four positives beat one at equal samples.", "§5.1, Table 3", _ahead(FOUR, ONE)),
     Claim(
         "Weights matter: CACR, then without π⁺, without π⁻, without both.",
         "B.2, Table 11",
-        Ordered("linear_whole", [Where(FOUR, REGULAR), Where(NO_ATTRACTION), Where(NO_REPULSION), Where(UAUR)]),
+        Ordered("linear_whole", LEFT_OUT),
     ),
     Claim(
         "Weights with the wrong sign are worse: of positives, then of negatives, then of both.",
         "B.2, Table 10",
-        Ordered("linear_whole", [Where(FOUR, REGULAR), Where(NEAR), Where(FAR), Where(REVERSED)]),
+        Ordered("linear_whole", SIGNS),
     ),
     Claim(
         "The conditional entropy approaches its maximum faster with CACR (K = 4) than with CMC and CL.",
@@ -181,69 +186,39 @@ CLAIMS = (
         NoWorse("linear_whole", Where(RBF_4), [Where(FOUR, REGULAR)], within=0.01),
     ),
 )
+
+
+def _by_class_sizes(plot: type[BarForEach | OverTraining], measure: str) -> Several:
+    """The rivals at each imbalance."""
+    sizes = OVER["imbalance"]
+    return Several([Within({"imbalance": name}, plot(measure, HEADLINE, f"Imbalance: {name}")) for name in sizes])
+
+
 FIGURES = (
-    Figure(
-        "Accuracy by class sizes",
-        "Table 2",
-        ("linear_whole",),
-        lambda records: [
-            chart
-            for name in ("none", "linear", "exponential")
-            for chart in figures.curves.bars(
-                records.where(imbalance=name), HEADLINE, "linear_whole", f"Imbalance: {name}"
-            )
-        ],
-    ),
-    Figure(
-        "Conditional entropy over training",
-        "fig. 3 to 5",
-        ("conditional_entropy",),
-        lambda records: [
-            chart
-            for name in ("none", "linear", "exponential")
-            for chart in figures.curves.over_training(
-                records.where(imbalance=name), HEADLINE, "conditional_entropy", f"Imbalance: {name}"
-            )
-        ],
-    ),
-    Figure(
-        "Accuracy over training",
-        "fig. 10",
-        (),
-        lambda records: figures.curves.over_training(records.where(**REGULAR), HEADLINE, "knn", "Regular"),
-    ),
-    Figure(
-        "One query with its positives and negatives",
-        "fig. 6",
-        (),
-        lambda records: figures.portraits.weights(records, Where(FOUR, REGULAR), t_pos=1.0, t_neg=0.9),
-    ),
-    Figure(
-        "Neighbourhood of one query",
-        "fig. 7",
-        (),
-        lambda records: [
-            *figures.portraits.neighbourhoods(records, (EARLY_CL, CL)),
-            *figures.portraits.neighbourhoods(records, (EARLY_CACR, ONE)),
-        ],
-    ),
+    Figure("Accuracy by class sizes", "Table 2", _by_class_sizes(BarForEach, "linear_whole")),
+    Figure("Conditional entropy over training", "fig. 3 to 5", _by_class_sizes(OverTraining, "conditional_entropy")),
+    Figure("Accuracy over training", "fig. 10", Within(REGULAR, OverTraining("knn", HEADLINE, "Regular"))),
+    Figure("One query with its positives and negatives", "fig. 6", Weights(Where(FOUR, REGULAR), t_pos=1.0, t_neg=0.9)),
+    Figure("Neighbourhood of one query", "fig. 7", Neighbourhoods((EARLY_CL, CL, EARLY_CACR, ONE))),
     Figure(
         "Negatives and positives",
         "fig. 8 and 9",
-        ("linear_whole",),
-        lambda records: [
-            *figures.curves.against(records, [BY_BATCH], "batch", "batch", ("linear_whole",)),
-            *figures.curves.against(records, [BY_K], "views", "views (K + 1)", ("linear_whole", "step_seconds")),
-        ],
+        Several(
+            [
+                Against([BY_BATCH], "batch", "batch", ("linear_whole",)),
+                Against([BY_K], "views", "views (K + 1)", ("linear_whole", "step_seconds")),
+            ]
+        ),
     ),
     Figure(
         "Sharpness of the weights",
         "Tables 12 and 13",
-        ("linear_whole",),
-        lambda records: [
-            *figures.curves.against(records, [T_POS], "loss.t_pos", "t⁺", ("linear_whole",)),
-            *figures.curves.against(records, [T_NEG_1, T_NEG_4], "loss.t_neg", "t⁻", ("linear_whole",)),
-        ],
+        Several(
+            [
+                Against([T_POS], "loss.t_pos", "t⁺", ("linear_whole",)),
+                Against([T_NEG_1, T_NEG_4], "loss.t_neg", "t⁻", ("linear_whole",)),
+            ]
+        ),
     ),
 )
 COMPARE = (
@@ -256,8 +231,8 @@ def _columns(imbalance: str) -> list[Where]:
     return [Where(name, {"imbalance": imbalance}) for name in HEADLINE]
 
 
-def _accuracies(heads: Sequence[str], rows: Sequence[Sequence[Any]], points: Sequence[Where]) -> PaperTable:
-    return PaperTable(["data", *heads], rows, points, [("accuracy", "linear_whole")], titled=False)
+def _accuracies(table: str, points: Sequence[Where]) -> PaperTable:
+    return PaperTable(published(f"cacr/{table}"), points, [("accuracy", "linear_whole")], titled=False)
 
 
 PAPER = Paper(
@@ -268,101 +243,23 @@ PAPER = Paper(
     "epochs of K = 4, so that all see as many views in as many steps. Temperatures and t are the paper's (CMC: as on "
     "ImageNet). The linear probe is taught on balanced images, as the paper's accuracies imply.",
     tables={
-        "Table 2, regular": _accuracies(
-            [*HEADLINE],
-            [
-                ["CIFAR-10", 83.47, 83.49, 83.67, 83.73, 85.54, 86.54],
-                ["CIFAR-100", 55.41, 55.31, 55.87, 56.52, 58.64, 59.41],
-            ],
-            _columns("none"),
-        ),
-        "Table 2, linear": _accuracies(
-            [*HEADLINE],
-            [
-                ["CIFAR-10", 79.88, 80.25, 80.51, 80.46, 82.20, 83.62],
-                ["CIFAR-100", 52.29, 52.74, 52.72, 54.12, 55.38, 56.91],
-            ],
-            _columns("linear"),
-        ),
-        "Table 2, exponential": _accuracies(
-            [*HEADLINE],
-            [
-                ["CIFAR-10", 71.74, 71.62, 72.74, 73.02, 74.77, 75.89],
-                ["CIFAR-100", 43.29, 44.38, 45.13, 46.59, 48.87, 50.17],
-            ],
-            _columns("exponential"),
-        ),
-        "Tables 3, 8 and 9 (other budgets and networks)": _accuracies(
-            [*HEADLINE],
-            [
-                ["CIFAR-10, K = 1 400 epochs", 83.61, 83.57, 83.72, 83.86, 85.54, 86.54],
-                ["CIFAR-100, K = 1 400 epochs", 55.41, 56.07, 55.80, 56.41, 58.64, 59.41],
-                ["STL-10, K = 1 400 epochs", 83.49, 83.43, 82.41, 84.56, 84.50, 85.59],
-                ["CIFAR-10, 200 epochs", 83.47, 83.39, 83.67, 83.73, 85.54, 86.54],
-                ["CIFAR-100, 200 epochs", 55.41, 55.31, 55.87, 56.52, 58.64, 59.41],
-                ["STL-10, 200 epochs", 83.89, 84.43, 83.27, 84.51, 84.50, 85.59],
-                ["CIFAR-10, ResNet-50", 88.70, 88.63, 89.02, 90.97, 90.05, 92.89],
-                ["CIFAR-100, ResNet-50", 62.00, 62.57, 62.96, 62.98, 65.19, 66.52],
-                ["STL-10, ResNet-50", 84.60, 83.81, 84.29, 88.42, 91.40, 93.04],
-            ],
-            _columns("none"),
-        ),
-        "Table 10 (signs of the weights)": _accuracies(
-            [FOUR, NEAR, FAR, REVERSED],
-            [["CIFAR-10", 86.48, 83.91, 79.46, 74.91]],
-            [Where(FOUR, REGULAR), Where(NEAR), Where(FAR), Where(REVERSED)],
-        ),
-        "Table 11 (weights left out)": _accuracies(
-            [FOUR, NO_ATTRACTION, NO_REPULSION, UAUR],
-            [
-                ["CIFAR-10", 85.94, 85.22, 78.49, 77.17],
-                ["CIFAR-100", 59.51, 58.74, 47.88, 44.24],
-                ["STL-10", 85.59, 85.06, 72.94, 71.88],
-            ],
-            [Where(FOUR, REGULAR), Where(NO_ATTRACTION), Where(NO_REPULSION), Where(UAUR)],
-        ),
-        "Table 12 (t⁺, K = 4)": _accuracies(
-            [*map(str, TS)],
-            [
-                ["CIFAR-10", 86.07, 85.78, 85.90, 86.54, 84.85, 84.76],
-                ["CIFAR-100", 59.47, 59.61, 59.41, 59.41, 57.82, 57.55],
-                ["STL-10", 85.90, 85.91, 85.81, 85.59, 85.65, 85.14],
-            ],
-            [Where(T_POS, {"loss.t_pos": t}) for t in TS],
-        ),
-        "Table 13 (t⁻, K = 1)": _accuracies(
-            [*map(str, TS)],
-            [
-                ["CIFAR-10", 81.66, 82.40, 83.07, 82.74, 83.73, 83.11],
-                ["CIFAR-100", 51.42, 52.81, 53.36, 54.20, 56.21, 56.52],
-                ["STL-10", 80.37, 81.47, 84.46, 82.16, 84.21, 84.51],
-            ],
-            [Where(T_NEG_1, {"loss.t_neg": t}) for t in TS],
-        ),
-        "Table 13 (t⁻, K = 4)": _accuracies(
-            [*map(str, TS)],
-            [
-                ["CIFAR-10", 85.67, 86.19, 86.54, 86.41, 85.94, 85.69],
-                ["CIFAR-100", 58.17, 58.63, 59.37, 59.35, 59.41, 59.31],
-                ["STL-10", 83.81, 84.42, 84.71, 85.25, 85.59, 85.41],
-            ],
-            [Where(T_NEG_4, {"loss.t_neg": t}) for t in TS],
-        ),
+        "Table 2, regular": _accuracies("table-2-regular", _columns("none")),
+        "Table 2, linear": _accuracies("table-2-linear", _columns("linear")),
+        "Table 2, exponential": _accuracies("table-2-exponential", _columns("exponential")),
+        "Tables 3, 8 and 9 (other budgets and networks)": _accuracies("tables-3-8-9", _columns("none")),
+        "Table 10 (signs of the weights)": _accuracies("table-10", SIGNS),
+        "Table 11 (weights left out)": _accuracies("table-11", LEFT_OUT),
+        "Table 12 (t⁺, K = 4)": _accuracies("table-12", [Where(T_POS, {"loss.t_pos": t}) for t in TS]),
+        "Table 13 (t⁻, K = 1)": _accuracies("table-13-one-positive", [Where(T_NEG_1, {"loss.t_neg": t}) for t in TS]),
+        "Table 13 (t⁻, K = 4)": _accuracies("table-13-four-positives", [Where(T_NEG_4, {"loss.t_neg": t}) for t in TS]),
         "Table 14 (seconds per step, GPU, batch 128 at every K; ours: as many views at every K)": PaperTable(
-            ["K", "1", "2", "4", "6", "8", "10"],
-            [["paper", 0.0021, 0.0026, 0.0035, 0.0045, 0.0054, 0.0064]],
+            published("cacr/table-14"),
             [Where(BY_K, {"views": k + 1}) for k in (1, 2, 4, 6, 8, 10)],
             [("seconds", "step_seconds")],
             titled=False,
         ),
         "Table 20 (cost)": _accuracies(
-            [ONE, RBF_1, FOUR, RBF_4],
-            [
-                ["CIFAR-10", 83.73, 83.08, 85.94, 86.20],
-                ["CIFAR-100", 56.21, 55.90, 59.41, 58.81],
-                ["STL-10", 83.55, 84.20, 85.59, 85.80],
-            ],
-            [Where(ONE, REGULAR), Where(RBF_1), Where(FOUR, REGULAR), Where(RBF_4)],
+            "table-20", [Where(ONE, REGULAR), Where(RBF_1), Where(FOUR, REGULAR), Where(RBF_4)]
         ),
     },
 )

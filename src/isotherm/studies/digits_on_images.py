@@ -9,8 +9,8 @@ digit is recognised better and the object worse, whatever the batch or projector
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Keeps, Loses, Trend
+from isotherm.experiments.figures.plots import Against, Family
 from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study, Where
@@ -96,29 +96,15 @@ FIGURES = (
     Figure(
         "Object and digit against unique digits",
         "fig. 5",
-        ("linear", "linear_digit"),
-        lambda records: figures.curves.against(
-            records, (LOW, HIGH, LABELS), DIGITS, "unique digits", ("linear", "linear_digit"), log_x=True
-        ),
+        Against((LOW, HIGH, LABELS), DIGITS, "unique digits", ("linear", "linear_digit"), log_x=True),
     ),
     Figure(
         "The contrastive loss against unique digits",
         "fig. C.2",
-        ("loss",),
-        lambda records: figures.curves.against(records, (LOW, HIGH), DIGITS, "unique digits", ("loss",), log_x=True),
+        Against((LOW, HIGH), DIGITS, "unique digits", ("loss",), log_x=True),
     ),
-    Figure(
-        "Other batches",
-        "fig. C.3",
-        ("linear",),
-        lambda records: figures.curves.family(records, BATCH, DIGITS, "batch", "unique digits", "linear"),
-    ),
-    Figure(
-        "Other projectors",
-        "fig. C.4",
-        ("linear",),
-        lambda records: figures.curves.family(records, DEPTH, DIGITS, "head.layers", "unique digits", "linear"),
-    ),
+    Figure("Other batches", "fig. C.3", Family("linear", BATCH, DIGITS, "batch", "unique digits")),
+    Figure("Other projectors", "fig. C.4", Family("linear", DEPTH, DIGITS, "head.layers", "unique digits")),
 )
 PAPER = replace(
     CHEN_LI,

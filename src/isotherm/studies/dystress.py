@@ -8,12 +8,21 @@ and learning rates. Expected: it is ahead everywhere, cosine between 0.07 and 0.
 help on small images.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Alike, NoWorse, Ordered, TrendEverywhere
-from isotherm.experiments.papers import DYSTRESS
+from isotherm.experiments.figures.plots import (
+    Against,
+    BarForEach,
+    ExactTemperature,
+    Grid,
+    PairSimilarities,
+    Profiles,
+    Several,
+    Within,
+)
+from isotherm.experiments.papers import DYSTRESS, published
 from isotherm.experiments.sizes import QUICK, SMOKE
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
 
@@ -40,7 +49,7 @@ _MOCO = {
 }
 
 
-def published(settings: Settings) -> Settings:
+def longer_on_a_long_tail(settings: Settings) -> Settings:
     """A long tail has 500 epochs (A.1); the schedule has five periods in them, as in its own paper.
 
     Table 4 has 2000 for both of its rows: `train --preset kukleva-cifar-lt`, `dystress-cifar-lt --epochs 2000`.
@@ -110,7 +119,7 @@ SCALES = {
         },
         data={"cifar10": {"normalize": "cifar10"}, "cifar100": {"normalize": "cifar100"}},
         seeds=3,
-        adjust=published,
+        adjust=longer_on_a_long_tail,
     ),
 }
 CLAIMS = (
@@ -184,54 +193,47 @@ FIGURES = (
     Figure(
         "Similarities of pairs before and after training",
         "fig. 1",
-        (),
-        lambda records: figures.portraits.pairs(records, Where(OURS, BALANCED)),
+        PairSimilarities(Where(OURS, BALANCED)),
     ),
-    Figure("Solutions of the differential equation", "fig. 2", (), lambda records: figures.curves.ode(0.2)),
+    Figure("Solutions of the differential equation", "fig. 2", ExactTemperature(0.2)),
     Figure(
         "Temperature against similarity",
         "fig. 3 and 4",
-        (),
-        lambda records: figures.curves.profiles(((0.07, 0.2), (0.1, 0.2), (0.07, 0.5), (0.2, 0.5)), SHIFTS),
+        Profiles(((0.07, 0.2), (0.1, 0.2), (0.07, 0.5), (0.2, 0.5)), SHIFTS),
     ),
     Figure(
         "Accuracy of the rivals",
         "Tables 3, 6 and 7",
-        ("knn", "knn1"),
-        lambda records: [
-            *figures.curves.bars(records.where(**BALANCED), (*RIVALS, OURS), "knn", "Balanced"),
-            *figures.curves.bars(records.where(**LONG), (*RIVALS, OURS, HIGHER, SCHEDULE), "knn1", "Long tail"),
-        ],
+        Several(
+            [
+                Within(BALANCED, BarForEach("knn", (*RIVALS, OURS), "Balanced")),
+                Within(LONG, BarForEach("knn1", (*RIVALS, OURS, HIGHER, SCHEDULE), "Long tail")),
+            ]
+        ),
     ),
     Figure(
         "Ranges of temperature",
         "fig. 5 and 6; Table 14",
-        ("knn", "uniformity", "tolerance"),
-        lambda records: figures.curves.grid(
-            records, RANGE, "loss.tau_min", "loss.tau_max", ("knn", "uniformity", "tolerance")
-        ),
+        Grid(RANGE, "loss.tau_min", "loss.tau_max", ("knn", "uniformity", "tolerance")),
     ),
     Figure(
         "Shifted profiles",
         "fig. 7; Table 15",
-        ("knn", "uniformity"),
-        lambda records: [
-            chart for m in ("knn", "uniformity") for chart in figures.curves.bars(records, [*MOVED], m, "Shifted")
-        ],
+        Several([BarForEach(measure, MOVED, "Shifted") for measure in ("knn", "uniformity")]),
     ),
-    Figure(
-        "Learning rates",
-        "fig. 8",
-        ("knn",),
-        lambda records: figures.curves.against(records, [RATE], "lr", "learning rate", ("knn",), log_x=True),
-    ),
+    Figure("Learning rates", "fig. 8", Against([RATE], "lr", "learning rate", ("knn",), log_x=True)),
 )
 COMPARE = (
     Comparison(OURS, "knn", RIVALS),
     Comparison(OURS, "knn1", (*RIVALS, HIGHER, SCHEDULE)),
 )
 _ROW = [Where(name, BALANCED) for name in (SIMCLR, MOCO, DCLW, DCL, MACL, OURS)]
-_HEADS = [SIMCLR, MOCO, DCLW, DCL, MACL, OURS]
+
+
+def _neighbours(table: str, points: Sequence[Where], measure: str = "knn", title: str = "kNN") -> PaperTable:
+    return PaperTable(published(f"dystress/{table}"), points, [(title, measure)], titled=False)
+
+
 PAPER = replace(
     DYSTRESS,
     differs="The paper trains ResNet-18 for 200 epochs (long tail: 500 or 2000) and reports 200-NN; it does "
@@ -239,26 +241,9 @@ PAPER = replace(
     "Rivals have their own papers' temperatures (DCL and MACL 0.1, MoCo v2 0.2 with a queue of 1,024); SimCLR has 0.2, "
     "with 0.1 and 0.5 beside it in the table of results.",
     tables={
-        "Table 3 (200-NN)": PaperTable(
-            ["data", *_HEADS],
-            [
-                ["CIFAR10", 83.65, 83.9, None, 84.4, 84.85, 85.68],
-                ["CIFAR100", 52.32, 54.01, None, 56.02, 56.15, 56.57],
-            ],
-            _ROW,
-            [("kNN", "knn")],
-            titled=False,
-        ),
+        "Table 3 (200-NN)": _neighbours("table-3", _ROW),
         "Table 13": PaperTable(
-            ["data", "measure", *_HEADS],
-            [
-                ["CIFAR10", "−uniformity", 2.2135, 2.1929, 2.5482, 2.7717, None, 2.8430],
-                ["", "alignment", 1.5784, 1.47393, 1.5632, 1.6181, None, 1.6310],
-                ["", "−inter-class uniformity", 0.5194, 0.5094, 0.5349, 0.5524, None, 0.5797],
-                ["CIFAR100", "−uniformity", 2.2556, 2.2202, 2.6865, 2.8314, None, 2.8169],
-                ["", "alignment", 1.4661, 1.4444, 1.5425, 1.5723, None, 1.5408],
-                ["", "−inter-class uniformity", 0.5246, 0.5364, 0.6405, 0.6792, None, 0.7657],
-            ],
+            published("dystress/table-13"),
             _ROW,
             [
                 ("−uniformity", "uniformity"),
@@ -267,36 +252,18 @@ PAPER = replace(
             ],
         ),
         "Tables 6 and 7 (long tail)": PaperTable(
-            ["data", "neighbours", SIMCLR, OURS, HIGHER],
-            [
-                ["CIFAR10-LT", "1", 57.12, 58.36, 58.34],
-                ["", "10", 55.29, 56.40, 56.54],
-                ["CIFAR100-LT", "1", 28.27, 29.43, 28.82],
-                ["", "10", 26.18, 27.10, 27.32],
-            ],
+            published("dystress/tables-6-7"),
             [Where(name, LONG) for name in (SIMCLR, OURS, HIGHER)],
             [("1", "knn1"), ("10", "knn10")],
         ),
-        "Table 4 (long tail, 2000 epochs)": PaperTable(
-            ["data", SCHEDULE, OURS],
-            [["CIFAR10-LT", 62.91, 64.98], ["CIFAR100-LT", 30.20, 31.71], ["ImageNet100-LT (Table 5)", 45.3, 46.1]],
-            [Where(SCHEDULE, LONG), Where(OURS, LONG)],
-            [("10 neighbours", "knn10")],
-            titled=False,
+        "Table 4 (long tail, 2000 epochs)": _neighbours(
+            "tables-4-5", [Where(SCHEDULE, LONG), Where(OURS, LONG)], "knn10", "10 neighbours"
         ),
-        "Tables 10 and 16 (profiles)": PaperTable(
-            ["data", *PROFILES],
-            [["CIFAR10", 85.85, 85.74, 85.81, 85.84], ["CIFAR100", 56.57, 56.78, 56.47, 56.21]],
-            [Where(PROFILE, {"loss.profile": p}) for p in PROFILES],
-            [("kNN", "knn")],
-            titled=False,
+        "Tables 10 and 16 (profiles)": _neighbours(
+            "tables-10-16", [Where(PROFILE, {"loss.profile": p}) for p in PROFILES]
         ),
         "Table 15 (shifts, ImageNet100)": PaperTable(
-            ["data", "probe", *MOVED],
-            [
-                ["ImageNet100", "20-NN", 71.66, 71.58, 71.58, 72.38, 71.58],
-                ["", "linear", 78.46, 78.56, 78.46, 78.78, 78.82],
-            ],
+            published("dystress/table-15"),
             [Where(name) for name in MOVED],
             [("kNN", "knn"), ("linear", "linear")],
         ),

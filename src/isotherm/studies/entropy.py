@@ -9,8 +9,8 @@ forms agree to rounding.
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.penalties import EntropyRises, GradientsAgree
+from isotherm.experiments.figures.plots import Entropies
 from isotherm.experiments.papers import WANG_LIU
 from isotherm.experiments.sizes import BY_DATA, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
@@ -44,14 +44,7 @@ CLAIMS = (
         GradientsAgree(TRAINED, GRID),
     ),
 )
-FIGURES = (
-    Figure(
-        "Entropy of the relative penalties",
-        "§3.2",
-        (),
-        lambda records: figures.curves.entropies(records, TRAINED, TAU, GRID),
-    ),
-)
+FIGURES = (Figure("Entropy of the relative penalties", "§3.2", Entropies(TRAINED, TAU, GRID)),)
 PAPER = replace(
     WANG_LIU,
     differs="The paper proves it; here it is checked on similarities of embeddings that were trained small.",

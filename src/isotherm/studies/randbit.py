@@ -10,8 +10,8 @@ image's class out of the features of every contrastive loss, not of the VAE.
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Keeps, Loses, Ordered
+from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Settings, Study, Where
@@ -107,23 +107,10 @@ CLAIMS = (
         Ordered("linear", [Where(NTXENT[t], {BITS: 4}) for t in TAUS]),
     ),
 )
+_ALL = (*CONTRASTIVE, VAE, LABELS)
 FIGURES = (
-    Figure(
-        "Accuracy against added bits",
-        "fig. 6 and C.1",
-        ("linear", "knn"),
-        lambda records: figures.curves.against(
-            records, (*CONTRASTIVE, VAE, LABELS), BITS, "added bits", ("linear", "knn")
-        ),
-    ),
-    Figure(
-        "How well the bits can be read",
-        "§3.2",
-        ("linear_bits",),
-        lambda records: figures.curves.against(
-            records, (*CONTRASTIVE, VAE, LABELS), BITS, "added bits", ("linear_bits",)
-        ),
-    ),
+    Figure("Accuracy against added bits", "fig. 6 and C.1", Against(_ALL, BITS, "added bits", ("linear", "knn"))),
+    Figure("How well the bits can be read", "§3.2", Against(_ALL, BITS, "added bits", ("linear_bits",))),
 )
 PAPER = replace(
     CHEN_LI,

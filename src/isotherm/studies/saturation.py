@@ -9,8 +9,8 @@ bits and hardly after; later for larger batches.
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Later, Saturates
+from isotherm.experiments.figures.plots import Family, Several, Within
 from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study, Where
 
@@ -89,21 +89,9 @@ FIGURES = (
     Figure(
         "The loss against bits, LogSumExp",
         "fig. B.1",
-        ("loss",),
-        lambda records: [
-            chart
-            for tau in TAUS
-            for chart in figures.curves.family(
-                records.where(**{TAU: tau}), LSE, BITS, "batch", "bits", "loss", f", τ = {tau:g}"
-            )
-        ],
+        Several([Within({TAU: t}, Family("loss", LSE, BITS, "batch", "bits", f", τ = {t:g}")) for t in TAUS]),
     ),
-    Figure(
-        "The loss against bits, SWD",
-        "fig. B.1",
-        ("loss",),
-        lambda records: figures.curves.family(records, SWD, BITS, "batch", "bits", "loss"),
-    ),
+    Figure("The loss against bits, SWD", "fig. B.1", Family("loss", SWD, BITS, "batch", "bits")),
 )
 PAPER = replace(
     CHEN_LI,

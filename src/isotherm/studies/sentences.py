@@ -10,9 +10,9 @@ and MACL, most so with shifted minima.
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Ahead, Among, Every, Gains, InvertedU, Trend
-from isotherm.experiments.papers import DYSTRESS
+from isotherm.experiments.figures.plots import BarForEach, Profiles, Several, Split, Within
+from isotherm.experiments.papers import DYSTRESS, published
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
 
 MINILM, SMALL, BERT = "minilm", "text_small", "hf:bert-base-uncased"
@@ -164,53 +164,36 @@ FIGURES = (
     Figure(
         "Similarity of sentences by method",
         "Table 12",
-        ("sts",),
-        lambda records: [
-            chart
-            for encoder, start in STARTS
-            for chart in figures.curves.bars(
-                records.where(encoder=encoder), (SIMCSE, DROPOUT, MACL, *PROFILES), "sts", start
-            )
-        ],
+        Several(
+            [
+                Within({"encoder": encoder}, BarForEach("sts", (SIMCSE, DROPOUT, MACL, *PROFILES), start))
+                for encoder, start in STARTS
+            ]
+        ),
     ),
     Figure(
         "Against the temperature",
         "SimCSE app. D",
-        ("sts", "stsb_uniformity", "stsb_alignment"),
-        lambda records: [
-            chart
-            for measure in ("sts", "stsb_uniformity", "stsb_alignment")
-            for chart in figures.curves.split(records, BY_TAU, "encoder", STARTS, TAU, "temperature", measure)
-        ],
+        Split(BY_TAU, "encoder", STARTS, TAU, "temperature", ("sts", "stsb_uniformity", "stsb_alignment")),
     ),
     Figure(
         "Temperature against similarity",
         "Table 12",
-        (),
-        lambda records: figures.curves.profiles(RANGES, tuple(SHIFTS.values()), (0.03, 0.05)),
+        Profiles(RANGES, tuple(SHIFTS.values()), (0.03, 0.05)),
     ),
 )
 COMPARE = (Comparison(SIMCSE, "sts", (MACL, *PROFILES)),)
-_COLUMNS = (SIMCSE, MACL, *PROFILES)
-_STS = {
-    "STS12": ("sts12", 65.10, 67.49, 68.00, 70.19, 69.34, 69.65, 69.17, 69.02, 69.68),
-    "STS13": ("sts13", 80.32, 81.55, 81.58, 81.61, 81.76, 79.18, 81.69, 80.61, 80.33),
-    "STS14": ("sts14", 71.42, 73.21, 73.44, 73.89, 73.51, 72.37, 73.73, 73.81, 74.27),
-    "STS15": ("sts15", 80.51, 80.97, 80.33, 81.91, 81.61, 80.79, 81.38, 81.39, 80.55),
-    "STS16": ("sts16", 77.80, 77.52, 77.65, 77.36, 77.39, 76.83, 77.75, 79.75, 76.89),
-    "STS-B": ("stsb", 76.47, 76.54, 76.24, 77.06, 76.67, 75.59, 76.19, 77.97, 75.95),
-    "SICK-R": ("sickr", 70.69, 70.87, 70.98, 70.01, 71.53, 71.43, 70.98, 72.05, 70.82),
-    "average": ("sts", 74.62, 74.84, 74.80, 76.00, 75.96, 75.12, 75.84, 76.37, 75.50),
+_TASKS = {
+    **{f"STS{year}": f"sts{year}" for year in range(12, 17)},
+    "STS-B": "stsb",
+    "SICK-R": "sickr",
+    "average": "sts",
 }
 
 
 def _table(encoder: str) -> PaperTable:
-    return PaperTable(
-        ["encoder", "task", *_COLUMNS],
-        [["BERT" if i == 0 else "", task, *row[1:]] for i, (task, row) in enumerate(_STS.items())],
-        [Where(arm, {"encoder": encoder}) for arm in _COLUMNS],
-        [(task, str(row[0])) for task, row in _STS.items()],
-    )
+    points = [Where(arm, {"encoder": encoder}) for arm in (SIMCSE, MACL, *PROFILES)]
+    return PaperTable(published("dystress/table-12"), points, list(_TASKS.items()))
 
 
 PAPER = replace(

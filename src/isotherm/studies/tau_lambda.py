@@ -8,8 +8,8 @@ Expected: projections of the embedding become more Gaussian as τ falls or λ gr
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import BestMoves, Trend, TrendEverywhere
+from isotherm.experiments.figures.plots import Grid, Projection
 from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, QUICK, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
@@ -83,21 +83,10 @@ FIGURES = (
     Figure(
         "Accuracy over temperature and weight",
         "fig. A.1",
-        ("linear",),
-        lambda records: figures.curves.grid(records, DECOUPLED, TAU, LAMBDA, ("linear", "prior_distance")),
+        Grid(DECOUPLED, TAU, LAMBDA, ("linear", "prior_distance")),
     ),
-    Figure(
-        "One projection of the embedding, NT-Xent",
-        "fig. 3",
-        ("prior_distance",),
-        lambda records: figures.curves.projected(records, NTXENT, TAU, "τ"),
-    ),
-    Figure(
-        "One projection of the embedding, SWD",
-        "fig. 3",
-        ("prior_distance",),
-        lambda records: figures.curves.projected(records, SWD, LAMBDA, "λ"),
-    ),
+    Figure("One projection of the embedding, NT-Xent", "fig. 3", Projection(NTXENT, TAU, "τ")),
+    Figure("One projection of the embedding, SWD", "fig. 3", Projection(SWD, LAMBDA, "λ")),
 )
 PAPER = replace(
     CHEN_LI,

@@ -12,9 +12,9 @@ nearly irrelevant for uniformity.
 
 from dataclasses import replace
 
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Behind, Flatter, InvertedU, PrefersLarger, Recovers, Trend
-from isotherm.experiments.papers import WANG_LIU
+from isotherm.experiments.figures.plots import Against, Maps, RelativePenalties, Separation
+from isotherm.experiments.papers import WANG_LIU, published
 from isotherm.experiments.sizes import BY_DATA, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale, Study, Where
 
@@ -115,46 +115,28 @@ CLAIMS = (
     ),
 )
 FIGURES = (
-    Figure(
-        "t-SNE of the embedding at two temperatures",
-        "fig. 2",
-        (),
-        lambda records: figures.portraits.maps(records, ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2),
-    ),
-    Figure(
-        "Relative penalties",
-        "fig. 3",
-        (),
-        lambda records: figures.curves.penalties((0.07, 0.1, 0.2, 0.3, 0.5, 1.0)),
-    ),
+    Figure("t-SNE of the embedding at two temperatures", "fig. 2", Maps(ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2)),
+    Figure("Relative penalties", "fig. 3", RelativePenalties((0.07, 0.1, 0.2, 0.3, 0.5, 1.0))),
     Figure(
         "Uniformity and tolerance, ordinary loss",
         "fig. 4 and 5",
-        ("uniformity", "tolerance"),
-        lambda records: figures.curves.against(records, [ORDINARY], TAU, "temperature", ("uniformity", "tolerance")),
+        Against([ORDINARY], TAU, "temperature", ("uniformity", "tolerance")),
     ),
     Figure(
         "Uniformity and tolerance, hard loss",
         "fig. 6 and 7",
-        ("uniformity", "tolerance"),
-        lambda records: figures.curves.against(
-            records, [ORDINARY, HARD], TAU, "temperature", ("uniformity", "tolerance")
-        ),
+        Against([ORDINARY, HARD], TAU, "temperature", ("uniformity", "tolerance")),
     ),
-    Figure(
-        "Local separation",
-        "fig. 8; supplement, fig. 1 to 7",
-        ("positive_similarity", "nearest_negative"),
-        lambda records: figures.curves.separation(records, (ORDINARY, HARD), TAU, "temperature"),
-    ),
-    Figure(
-        "Accuracy against temperature",
-        "fig. 9",
-        ("linear", "knn"),
-        lambda records: figures.curves.against(records, [ORDINARY, HARD], TAU, "temperature", ("linear", "knn")),
-    ),
+    Figure("Local separation", "fig. 8; supplement, fig. 1 to 7", Separation((ORDINARY, HARD), TAU, "temperature")),
+    Figure("Accuracy against temperature", "fig. 9", Against([ORDINARY, HARD], TAU, "temperature", ("linear", "knn"))),
 )
-_TAUS = ("0.07", "0.3", "0.7", "1.0")
+
+
+def _accuracies(table: str, arm: str) -> PaperTable:
+    points = [Where(arm, {TAU: t}) for t in TEMPERATURES]
+    return PaperTable(published(f"wang-liu/{table}"), points, [("accuracy", "linear")], titled=False)
+
+
 PAPER = replace(
     WANG_LIU,
     differs="The paper trains ResNet-18 (ResNet-50 on ImageNet-100) for 200 epochs on whole sets with a memory "
@@ -163,60 +145,17 @@ PAPER = replace(
     "exact linear probe. Numbers are not comparable; the trends are what is tested.",
     tables={
         "Table 1": PaperTable(
+            published("wang-liu/table-1"),
             [
-                "data",
-                "measure",
-                *(f"contrastive {t}" for t in _TAUS),
-                "simple",
-                *(f"hard {t}" for t in _TAUS),
-                "hard simple",
-            ],
-            [
-                ["CIFAR10", "accuracy", 79.75, 83.27, 82.69, 82.21, 74.83, 79.2, 83.63, 84.19, 84.19, 84.84],
-                ["", "−uniformity", 3.86, 3.60, 3.17, 2.96, 1.68, 3.88, 3.89, 3.87, 3.86, 3.85],
-                ["", "tolerance", 0.04, 0.178, 0.333, 0.372, 0.61, 0.034, 0.0267, 0.030, 0.030, 0.030],
-                ["CIFAR100", "accuracy", 51.82, 56.44, 50.99, 48.33, 39.31, 50.77, 56.55, 57.54, 56.77, 55.71],
-                ["", "−uniformity", 3.86, 3.60, 3.18, 2.96, 2.12, 3.87, 3.88, 3.87, 3.86, 3.86],
-                ["", "tolerance", 0.10, 0.269, 0.331, 0.343, 0.39, 0.088, 0.124, 0.158, 0.172, 0.174],
-                ["SVHN", "accuracy", 92.55, 95.47, 94.17, 92.07, 70.83, 91.82, 94.79, 95.02, 95.26, 94.99],
-                ["", "−uniformity", 3.88, 3.65, 3.27, 3.05, 1.50, 3.89, 3.91, 3.90, 3.88, 3.85],
-                ["", "tolerance", 0.032, 0.137, 0.186, 0.197, 0.074, 0.025, 0.021, 0.021, 0.023, 0.026],
-                ["ImageNet100", "accuracy", 71.53, 75.10, 69.03, 63.57, 48.09, 68.33, 74.21, 74.70, 74.28, 74.31],
-                ["", "−uniformity", 3.917, 3.693, 3.323, 3.08, 1.742, 3.929, 3.932, 3.927, 3.923, 3.917],
-                ["", "tolerance", 0.093, 0.380, 0.427, 0.456, 0.528, 0.067, 0.096, 0.121, 0.134, 0.157],
-            ],
-            [
-                *(Where(ORDINARY, {TAU: float(t)}) for t in _TAUS),
+                *(Where(ORDINARY, {TAU: t}) for t in REPRESENTATIVE),
                 Where(SIMPLE),
-                *(Where(HARD, {TAU: float(t)}) for t in _TAUS),
+                *(Where(HARD, {TAU: t}) for t in REPRESENTATIVE),
                 Where(HARD_SIMPLE),
             ],
             [("accuracy", "linear"), ("−uniformity", "uniformity"), ("tolerance", "tolerance")],
         ),
-        "Supplement, Table 1: contrastive, accuracy": PaperTable(
-            ["data", *map(str, TEMPERATURES)],
-            [
-                ["CIFAR10", 76.10, 79.75, 81.82, 83.78, 83.27, 83.22, 82.54, 82.97, 82.69, 82.67, 81.97, 82.21],
-                ["CIFAR100", 49.80, 51.82, 52.46, 56.05, 56.44, 55.47, 54.17, 53.05, 50.99, 50.08, 50.21, 48.33],
-                ["SVHN", 88.96, 92.55, 94.21, 95.46, 95.47, 95.36, 94.66, 94.47, 94.17, 93.22, 92.66, 92.07],
-                ["ImageNet100", 63.91, 71.53, 74.59, 75.41, 75.10, 72.98, 71.10, 70.47, 69.03, 67.91, 65.93, 65.49],
-            ],
-            [Where(ORDINARY, {TAU: t}) for t in TEMPERATURES],
-            [("accuracy", "linear")],
-            titled=False,
-        ),
-        "Supplement, Table 2: hard contrastive, accuracy": PaperTable(
-            ["data", *map(str, TEMPERATURES)],
-            [
-                ["CIFAR10", 76.22, 79.20, 80.44, 83.28, 83.63, 84.14, 84.31, 84.60, 84.19, 84.60, 84.45, 84.19],
-                ["CIFAR100", 49.21, 50.77, 51.91, 55.61, 56.55, 55.66, 57.37, 57.17, 57.54, 57.15, 56.53, 56.77],
-                ["SVHN", 89.07, 91.82, 93.37, 94.58, 94.79, 94.62, 94.93, 95.06, 95.02, 95.03, 95.08, 95.26],
-                ["ImageNet100", 61.54, 68.33, 72.10, 74.53, 74.21, 75.04, 74.84, 74.46, 74.70, 74.28, 74.74, 73.78],
-            ],
-            [Where(HARD, {TAU: t}) for t in TEMPERATURES],
-            [("accuracy", "linear")],
-            titled=False,
-        ),
+        "Supplement, Table 1: contrastive, accuracy": _accuracies("supplement-table-1", ORDINARY),
+        "Supplement, Table 2: hard contrastive, accuracy": _accuracies("supplement-table-2", HARD),
     },
 )
 

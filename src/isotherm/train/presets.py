@@ -36,6 +36,15 @@ _WANG_LIU = {
     "milestones": [160, 190],
     "weight_decay": 5e-4,
 }
+# SimCLR's LARS with a square-root learning rate (arXiv:2002.05709, app. B.1).
+_LARS = {
+    "optimizer": "lars",
+    "lr": 0.075,
+    "lr_scaling": "sqrt",
+    "weight_decay": 1e-6,
+    "decay_all": False,
+    "warmup": 10.0,
+}
 # App. D: a square-root learning rate, as in SimCLR; the rate itself, LARS and its decay are SimCLR's (arXiv:2002.05709,
 # app. B.1): the paper does not state its own.
 _CHEN_LI = {
@@ -49,12 +58,7 @@ _CHEN_LI = {
     "loss.temperature": 0.2,
     "epochs": 400,
     "batch": 128,
-    "optimizer": "lars",
-    "lr": 0.075,
-    "lr_scaling": "sqrt",
-    "weight_decay": 1e-6,
-    "decay_all": False,
-    "warmup": 10.0,
+    **_LARS,
 }
 _CHEN_LI_LARGE = {
     **_CHEN_LI,
@@ -109,12 +113,7 @@ _DYSTRESS_LARGE = {
     "loss.tau_min": 0.1,
     "epochs": 100,
     "batch": 256,
-    "optimizer": "lars",
-    "lr": 0.075,
-    "lr_scaling": "sqrt",
-    "weight_decay": 1e-6,
-    "decay_all": False,
-    "warmup": 10.0,
+    **_LARS,
     "precision": "16-mixed",
 }
 _CACR = {

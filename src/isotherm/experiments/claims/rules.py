@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from isotherm.experiments.claims.statistics import (
+    Paired,
     best,
     lines,
     lost,
@@ -27,7 +28,7 @@ from isotherm.experiments.claims.statistics import (
     triples,
 )
 from isotherm.experiments.claims.verdict import Estimate, Evidence, Verdict, unjudged
-from isotherm.experiments.study import Rule, Where
+from isotherm.experiments.study import OfOneMeasure, Rule, Settings, Together, Where
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Records
@@ -37,17 +38,6 @@ STRONG = 0.8
 SURE = 2.0
 """Standard errors that a difference needs to count."""
 TAU = "loss.temperature"
-
-
-@dataclass(frozen=True)
-class OfOneMeasure:
-    """What rules about a single measure share."""
-
-    measure: str
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.measure,)
 
 
 @dataclass(frozen=True)
@@ -229,7 +219,7 @@ class Narrower(OfOneMeasure):
     arms: Sequence[str]
     over: str
     most: float = 0.75
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Settings = field(default_factory=dict)
 
     def judge(self, records: Records) -> Verdict:
         subset = records.where(**self.fixed)
@@ -323,30 +313,37 @@ class Later(OfOneMeasure):
 
 
 @dataclass(frozen=True)
-class Loses(OfOneMeasure):
-    """Every one of these falls by at least `least` from the first to the last value of `over`; with seeds, surely."""
+class Fall(OfOneMeasure):
+    """What rules about the fall from the first to the last value of `over` share."""
 
     points: Sequence[Where]
     over: str
+
+    def falls(self, records: Records) -> dict[str, Paired]:
+        return {where.label: lost(records, self.measure, where, self.over) for where in self.points}
+
+
+@dataclass(frozen=True)
+class Loses(Fall):
+    """Every one of these falls by at least `least` from the first to the last value of `over`; with seeds, surely."""
+
     least: float
 
     def judge(self, records: Records) -> Verdict:
-        losses = {where.label: lost(records, self.measure, where, self.over) for where in self.points}
+        losses = self.falls(records)
         held = bool(self.points) and all(d.mean >= self.least and d.mean > SURE * d.error for d in losses.values())
         rounded = {label: round(d.mean, 4) for label, d in losses.items()}
         return Verdict(held, Evidence(lost=rounded, least=self.least))
 
 
 @dataclass(frozen=True)
-class Keeps(OfOneMeasure):
+class Keeps(Fall):
     """None of these falls by more than `most` from the first to the last value of `over`."""
 
-    points: Sequence[Where]
-    over: str
     most: float
 
     def judge(self, records: Records) -> Verdict:
-        losses = {w.label: round(lost(records, self.measure, w, self.over).mean, 4) for w in self.points}
+        losses = {label: round(d.mean, 4) for label, d in self.falls(records).items()}
         return Verdict(all(loss <= self.most for loss in losses.values()), Evidence(lost=losses, most=self.most))
 
 
@@ -456,7 +453,7 @@ class Faster(OfOneMeasure):
 class Among:
     """Another rule about the runs with these values of what is varied."""
 
-    varied: Mapping[str, Any]
+    varied: Settings
     rule: Rule
 
     @property
@@ -468,15 +465,9 @@ class Among:
 
 
 @dataclass(frozen=True)
-class Every:
+class Every(Together[Rule]):
     """All of these rules hold."""
 
-    rules: Sequence[Rule]
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(measure for rule in self.rules for measure in rule.measures))
-
     def judge(self, records: Records) -> Verdict:
-        verdicts = [rule.judge(records) for rule in self.rules]
+        verdicts = [rule.judge(records) for rule in self.parts]
         return Verdict(all(v.held for v in verdicts), Evidence(parts=[v.evidence for v in verdicts]))

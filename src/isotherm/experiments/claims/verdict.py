@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from isotherm.files import Json
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -39,7 +41,7 @@ class Evidence(Mapping[str, Any]):
     def __repr__(self) -> str:
         return f"Evidence({', '.join(f'{name}={value!r}' for name, value in self._numbers.items())})"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """What JSON can hold: a number that is none becomes null."""
         return {name: _plain(value) for name, value in self._numbers.items()}
 
