@@ -13,19 +13,24 @@ from isotherm.measures.measure import Measure
 
 MINE = '''
 """How spiky the first coordinate is."""
-from isotherm.measures.measure import Healthy, Measure
+from isotherm.measures.measure import Healthy, as_measure
 
-SPIKINESS = Measure(
-    "spikiness", "spikiness of x₁", "Mean absolute first coordinate of the unit embeddings.",
-    lambda s: float(s.embeddings.double().div(s.embeddings.double().norm(dim=1, keepdim=True))[:, 0].abs().mean()),
-    ("geometry",), sign=-1, better="lower", monitor=True, healthy=lambda around: Healthy("below 2", "good"),
-)
+
+def below_two(around):
+    return Healthy("below 2", "good")
+
+
+@as_measure("spikiness of x₁", ("geometry",), sign=-1, better="lower", monitor=True, healthy=below_two)
+def spikiness(subject):
+    """Mean absolute first coordinate of the unit embeddings."""
+    z = subject.embeddings.double()
+    return float((z[:, 0] / z.norm(dim=1)).abs().mean())
 '''
 STUDY = '''
 """Does it show a measure of somebody else's?"""
-from isotherm.experiments import figures
 from isotherm.experiments.claims.rules import Trend
-from isotherm.experiments.study import Arm, Claim, Figure, Paper, Scale, Study
+from isotherm.experiments.figures.plots import Against
+from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
 
 TAU = "loss.temperature"
 STUDY = Study(
@@ -33,7 +38,7 @@ STUDY = Study(
     arms=(Arm("nt-xent", {"loss": "NTXentLoss"}, {TAU: (0.1, 0.3, 1.0)}),),
     scales={"smoke": Scale("seconds", {})},
     claims=(Claim("It falls.", "ours", Trend("spikiness", "nt-xent", -1, TAU)),),
-    figures=(DRAWN,),
+    figures=(Figure("Spikes", "ours", Against(["nt-xent"], TAU, "temperature", ("spikiness",))),),
     measure=("geometry",),
 )
 '''
@@ -67,17 +72,13 @@ def installed(tmp_path):
     info = tmp_path / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[isotherm.measures]\nspikiness = mine:SPIKINESS\n")
+    (info / "entry_points.txt").write_text("[isotherm.measures]\nspikiness = mine:spikiness\n")
     return tmp_path
 
 
 @pytest.mark.slow
 def test_a_measure_of_another_package_is_in_every_place(installed):
-    drawn = (
-        'Figure("Spikes", "ours", ("spikiness",), '
-        'lambda records: figures.curves.against(records, ["nt-xent"], TAU, "temperature", ("spikiness",)))'
-    )
-    (installed / "mine_study.py").write_text(STUDY.replace("DRAWN", drawn))
+    (installed / "mine_study.py").write_text(STUDY)
     random = np.random.default_rng(0)
     z = random.standard_normal((50, 8)).astype(np.float32)
     np.save(installed / "a.npy", z)
@@ -109,8 +110,11 @@ def test_an_entry_point_that_is_no_measure_or_takes_a_name_is_told(installed):
     code = "from isotherm.measures.catalogue import measures; measures()"
     environment = {**os.environ, "PYTHONPATH": f"{installed}:{':'.join(sys.path)}"}
     for text, words in (
-        ("SPIKINESS = 3", "'spikiness': mine:SPIKINESS is no Measure but a"),
-        (MINE.replace('"spikiness",', '"uniformity",'), "there is a measure 'uniformity' already"),
+        ("spikiness = 3", "'spikiness': mine:spikiness is no Measure but a"),
+        (
+            MINE.replace("def spikiness", "def uniformity") + "spikiness = uniformity",
+            "there is a measure 'uniformity' already",
+        ),
     ):
         (installed / "mine.py").write_text(text)
         done = subprocess.run(

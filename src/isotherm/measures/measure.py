@@ -70,8 +70,8 @@ class Measure:
 
     def text(self, value: float) -> str:
         """A value for people."""
-        shown = self.factor * value
-        return f"{shown:.1f} %" if self.unit == "%" else f"{shown:.3f}" + (f" {self.unit}" if self.unit else "")
+        digits = 1 if self.unit == "%" else 3
+        return f"{self.factor * value:.{digits}f} {self.unit}".rstrip().replace("-", "−")
 
 
 class Facts(TypedDict, total=False):
