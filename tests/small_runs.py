@@ -1,8 +1,6 @@
 """Small runs on digits, and what lies in their folders, for the tests of training."""
 
 import json
-import os
-import sys
 import time
 
 import torch
@@ -13,7 +11,22 @@ from isotherm.train.config import Runtime
 from isotherm.train.loop import train
 
 SMALL = {"images": 512, "batch": 128, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+OWN_LOSS = """
+from isotherm.nn import NTXentLoss
+
+class Mine(NTXentLoss):
+    def __init__(self, temperature=0.2, scale: float = 1.0):
+        super().__init__(temperature)
+        self.scale = scale
+
+    def per_query(self, pairs):
+        return self.scale * super().per_query(pairs)
+
+class Typed(Mine):
+    def __init__(self, temperature: "Unknown" = 0.3, *, scale=2):
+        super().__init__(temperature, scale)
+"""
+"""A file of somebody's own."""
 
 
 def run(out, **settings):
@@ -29,13 +42,14 @@ def same(a, b):
 
 
 def lines(out):
-    found = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k != "seconds"} for line in found]
+    entries = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in entries]
 
 
 def command(out, *more, settings=SMALL):
+    """What is typed after `isotherm`."""
     words = [w for name, value in settings.items() for w in (f"--{name}", json.dumps(value).strip('"'))]
-    return [sys.executable, "-m", "isotherm.cli", "train", *words, "--out", str(out), *more]
+    return ["train", *words, "--out", str(out), *more]
 
 
 def begun(out):
@@ -46,6 +60,7 @@ def begun(out):
 
 
 def wait_for_steps(out, steps, process):
+    """Until that many lines are logged, or the process has ended."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         path = out / "metrics.jsonl"

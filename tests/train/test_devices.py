@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 
+import processes
 from isotherm import world
+from isotherm.cli import main
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.loop import Diverged, train
-from small_runs import ENVIRONMENT, SMALL, command, lines, wait_for_steps, weights
+from small_runs import OWN_LOSS, SMALL, command, lines, wait_for_steps, weights
 
 TWO = {
     "simclr": {},
@@ -39,21 +40,23 @@ TWO = {
     "supervised": {"method": "supervised"},
     "parts": {"parts": 2, "encoder": "vit_small", "encoder.depth": 1, "head": "mocov2", "lr": 0.01},
 }
+CONVNET = {"encoder.widths": [8, 16]}
 FEW = {"images": 160, "batch": 33, "epochs": 2, "monitor": 0, "lr": 0.05, "precision": "64-true"}
 
 
-def every_run(folder):
-    for name, settings in TWO.items():
-        train(configure({**FEW, **settings}), Runtime(out=Path(folder) / name, quiet=True))
+def every_run(folder, file):
+    """One run of each kind, and one with a loss from somebody's file."""
+    for name, settings in {**TWO, "file": {"loss": f"{file}:Mine"}}.items():
+        network = {} if "encoder" in settings or name == "supervised" else CONVNET  # whose loss is in single precision
+        train(configure({**FEW, **network, **settings}), Runtime(out=Path(folder) / name, quiet=True))
 
 
-def one_of_two(rank, folder, port):
+def one_of_two(rank, folder, file, port):
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GROUP_RANK": "0"}
     os.environ |= {"TORCHELASTIC_RUN_ID": "test"}
-    torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    every_run(folder)
+    every_run(folder, file)
     assert world.size() == 2
     with pytest.raises(Diverged):  # both notice, and neither waits for the other
         train(
@@ -64,14 +67,17 @@ def one_of_two(rank, folder, port):
 
 @pytest.fixture(scope="module")
 def one_and_two(tmp_path_factory):
-    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
-    every_run(one)
-    mp.spawn(one_of_two, args=(str(two), 20000 + os.getpid() % 20000), nprocs=2)
-    return one, two
+    folder = tmp_path_factory.mktemp("devices")
+    (folder / "own").mkdir()
+    file = folder / "own" / "mine.py"
+    file.write_text(OWN_LOSS)
+    every_run(folder / "one", file)
+    processes.two(one_of_two, str(folder / "two"), str(file), 20000 + os.getpid() % 20000)
+    return folder / "one", folder / "two"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize("name", [*TWO, "file"])
 def test_two_processes_end_with_the_weights_of_one(name, one_and_two):
     one, two = (weights(folder / name) for folder in one_and_two)
     assert one.keys() == two.keys()
@@ -88,21 +94,16 @@ def test_torchrun_trains_and_one_process_finishes(tmp_path):
     settings = {**SMALL, "epochs": 30, "lr": 0.01}
     out = tmp_path / "a"
     words = command(out, "--checkpoint", "0", "--log_every", "1", "--device", "cpu", settings=settings)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port"]
-    launch += [
-        str(20000 + (os.getpid() + 7) % 20000),
-        "-m",
-        "--",
-        *words[2:],
-    ]  # else torchrun takes --monitor for its own
-    process = subprocess.Popen(launch, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    port = str(20000 + (os.getpid() + 7) % 20000)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port", port]
+    launch += ["-m", "--", "isotherm.cli", *words]  # without the dashes torchrun takes --monitor for its own
+    process = subprocess.Popen(launch, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
     wait_for_steps(out, 5, process)
     process.send_signal(signal.SIGTERM)
     process.wait(timeout=180)  # torchrun gives its workers half a minute
     stopped_at = torch.load(out / "checkpoint.pt", weights_only=True)["step"]
     assert 5 <= stopped_at < 120
-    done = subprocess.run([*words, "--resume"], env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert main([*words, "--resume"]) == 0
     train(configure(settings), Runtime(out=tmp_path / "whole", quiet=True))
     mixed, whole = lines(out), lines(tmp_path / "whole")
     assert mixed[-1]["loss_mean"] == pytest.approx(whole[-1]["loss_mean"], rel=2e-2)

@@ -3,8 +3,6 @@
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -17,32 +15,29 @@ from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
 from isotherm.train.loop import Run, Stopped, train
 from isotherm.train.state import load_checkpoint
-from small_runs import ENVIRONMENT, SMALL, begun, command, lines, run, same, wait_for_steps, weights
+from processes import Command
+from small_runs import SMALL, begun, command, lines, run, same, wait_for_steps, weights
 
 
 @pytest.mark.slow
 def test_run_killed_ten_times_resumes_to_the_same_weights(tmp_path):
     settings = {**SMALL, "method": "mocov2", "method.queue": 300, "epochs": 60, "monitor": 4, "ema": 0.9}
     settings["loss.temperature"] = {"name": "Learnable", "initial": 0.2}
-    more = ["--log_every", "1", "--checkpoint", "0.05"]
+    more = ["--log_every", "1", "--checkpoint", "0.05", "--resume"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run(command(whole, *more, settings=settings), env=ENVIRONMENT, check=True, capture_output=True)
+    code, said = Command(command(whole, *more, settings=settings)).wait()
+    assert code == 0, said
     chance = random.Random(5)
-    kills = 0
-    while not (killed / "result.json").exists():
-        words = command(killed, *more, "--resume", settings=settings)
-        process = subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if kills == 10:
-            _, err = process.communicate(timeout=300)
-            assert process.returncode == 0, err.decode()
-            break
-        there = (killed / "metrics.jsonl").read_bytes().count(b"\n") if (killed / "metrics.jsonl").exists() else 0
+    metrics = killed / "metrics.jsonl"
+    for _ in range(10):
+        process = Command(command(killed, *more, settings=settings))
+        there = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
         wait_for_steps(killed, there + chance.randint(1, 12), process)
         time.sleep(chance.random() * 0.05)
         process.kill()
-        process.communicate()
-        kills += 1
-    assert kills == 10
+        assert not (killed / "result.json").exists(), "it had ended before it was killed"
+    code, said = Command(command(killed, *more, settings=settings)).wait()
+    assert code == 0, said
     a, b = (torch.load(f / "checkpoint.pt", weights_only=True) for f in (whole, killed))
     assert same(a["method"], b["method"])
     assert same(a["average"], b["average"])
@@ -56,14 +51,13 @@ def test_run_killed_ten_times_resumes_to_the_same_weights(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop_it_saves_and_says_how_to_go_on(number, tmp_path):
     out = tmp_path / "a"
-    words = command(out, "--log_every", "1", settings={**SMALL, "epochs": 400})
-    process = subprocess.Popen(words, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    process = Command(command(out, "--log_every", "1", settings={**SMALL, "epochs": 400}))
     wait_for_steps(out, 3, process)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert "--resume" in err
-    assert "Traceback" not in err
+    code, said = process.wait(60)
+    assert code == 0
+    assert "--resume" in said
+    assert "Traceback" not in said
     assert torch.load(out / "checkpoint.pt", weights_only=True)["step"] >= 3
 
 
@@ -71,21 +65,15 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(number, tmp_path):
 def test_on_a_full_disk_the_last_good_checkpoint_survives(tmp_path):
     out = tmp_path / "a"
     words = command(out, "--log_every", "1", settings={**SMALL, "epochs": 400})
-    process = subprocess.Popen(words, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    process = Command(words)
     wait_for_steps(out, 3, process)
     process.send_signal(signal.SIGTERM)
     process.wait()
     good = (out / "checkpoint.pt").read_bytes()
-    code = (
-        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY));"
-        "from isotherm.cli import main; sys.exit(main(sys.argv[1:]))"
-    )
-    again = [sys.executable, "-c", code, *words[3:], "--resume", "--checkpoint", "0"]
-    done = subprocess.run(again, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "untouched" in done.stderr
-    assert "Traceback" not in done.stderr
+    code, said = Command([*words, "--resume", "--checkpoint", "0"], file_limit=20_000).wait()
+    assert code == 2
+    assert "untouched" in said
+    assert "Traceback" not in said
     assert (out / "checkpoint.pt").read_bytes() == good
     assert not [p for p in out.glob(".*") if p.name != ".lock"]
 
