@@ -3,9 +3,10 @@
 import os
 
 import pytest
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # workers of studies take several threads, which else wait at work
+
 import torch
 
 pytest.register_assert_rewrite("small_text")  # a plugin of fixtures, whose constants tests import as well
-
-if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(1)
+torch.set_num_threads(1)

@@ -74,6 +74,12 @@ def senteval(tmp_path_factory):
     return root
 
 
+@pytest.fixture
+def no_senteval(tmp_path, monkeypatch):
+    """Runs find no STS-B to watch, wherever the tests run: the real one's three thousand sentences outlast training."""
+    monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "no data"))
+
+
 def run(out, corpus, **settings):
     config = configure({"data": f"text:{corpus}", **QUICK, **settings})
     train(config, Runtime(out=out, quiet=True, resume=True))

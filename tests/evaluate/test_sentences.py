@@ -18,6 +18,7 @@ from isotherm.train.loop import train
 from small_text import run
 
 pytest_plugins = ("small_text",)
+pytestmark = pytest.mark.usefixtures("no_senteval")
 
 
 def test_evaluate_judges_runs_folders_and_says_what_is_missing(corpus, senteval, tmp_path, capsys):

@@ -78,10 +78,11 @@ LONGER = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "simcse"])  # it reads sentences: test_text
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "simcse"])  # it reads sentences: test_sentences
 def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_path):
     """kNN from a hundred labelled images: with all of them the untrained network is at 97 % already."""
-    settings = {"method": name, "batch": 128, "epochs": 12, "monitor": 0, **LONGER.get(name, {})}
+    network = {} if name in ("vae", "vicreg") else {"encoder.widths": [8, 16]}  # VICReg needs a wider one
+    settings = {"method": name, "batch": 128, "epochs": 12, "monitor": 0, **network, **LONGER.get(name, {})}
     config = configure(settings)
     built = build(config)
     test = images_of(config, "test")
@@ -103,7 +104,11 @@ def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):
         assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if not name.startswith("simcse")])  # test_text has those
+OF_IMAGES = [name for name in PRESETS if not name.startswith("simcse")]  # test_sentences has those
+QUICK = {"digits", "wang-liu-cifar10", "cacr-cifar10-k4"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in OF_IMAGES])
 def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
     gray = name in ("digits", "chen-li-vae")
     rng = np.random.default_rng(0)
@@ -150,7 +155,7 @@ def test_measuring_happens_so_many_times_and_at_the_end():
 
 
 def test_parts_give_the_gradient_of_the_whole_batch(tmp_path):
-    transformer = {"encoder": "vit_small", "encoder.depth": 1, "head": "mocov2", "epochs": 1, "lr": 0.01}
+    transformer = {"encoder": "vit_small", "encoder.depth": 1, "head": "mocov2", "epochs": 1, "lr": 0.01, "images": 256}
     for method in ("simclr", "mocov2"):
         queue = {"method.queue": 64} if method == "mocov2" else {}
         for parts in (1, 3):
@@ -205,6 +210,7 @@ def test_a_skipped_step_leaves_no_trace_in_bn(tmp_path):
 
 def test_collapse_is_noticed(tmp_path, capsys):
     words = ["--method", "byol", "--method.momentum", "0", "--method.momentum_end", "0", "--lr", "0.5"]
-    words += ["--head", "linear", "--predictor", "linear", "--batch", "128", "--epochs", "15", "--monitor", "0"]
+    words += ["--head", "linear", "--predictor", "linear", "--batch", "128", "--epochs", "3", "--monitor", "0"]
+    words += ["--encoder.widths", "[16]"]
     assert main(["train", *words, "--out", str(tmp_path / "a")]) == 0
     assert "collapse" in capsys.readouterr().err

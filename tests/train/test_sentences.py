@@ -19,6 +19,7 @@ from isotherm.train.presets import PRESETS
 from small_text import QUICK, run, weights
 
 pytest_plugins = ("small_text",)
+pytestmark = pytest.mark.usefixtures("no_senteval")
 
 
 def test_a_run_on_sentences_leaves_what_the_contract_names_and_other_libraries_load(corpus, tmp_path):
