@@ -26,7 +26,7 @@ def every_law_and_loss():
             yield pytest.param(law, name, marks=pytest.mark.slow if slow else ())
 
 
-@pytest.mark.parametrize(("law", "name"), every_law_and_loss())
+@pytest.mark.parametrize(("law", "name"), list(every_law_and_loss()))
 def test_the_law_holds(law, name):
     outcome = laws.judge(law, laws.Maker(LOSSES[name]))
     assert outcome.verdict != "broken", outcome.detail
