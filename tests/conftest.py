@@ -1,14 +1,17 @@
-"""Small problems run fastest on one thread, and pytest-xdist brings a process per core."""
+"""Small problems run fastest on one thread, and pytest-xdist brings a process a core."""
 
 import os
 
 import pytest
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # workers of studies take several threads, which else wait at work
+
 import torch
 
 from isotherm import doors
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(1)
+pytest.register_assert_rewrite("small_text")  # a plugin of fixtures, whose constants tests import as well
+torch.set_num_threads(1)
 
 
 @pytest.fixture

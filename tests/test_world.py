@@ -1,12 +1,10 @@
 """Two real processes give the value and the gradient of one, for every loss."""
 
-import os
-
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
+import processes
 from found import LOSSES, NEGATIVE_FREE, labels, make, views
 from isotherm import world
 
@@ -44,25 +42,30 @@ def every_case(z, kinds, queue):
     return results
 
 
-def process(rank, split, folder):
+def process(rank, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    torch.set_num_threads(1)
-    start = sum(split[:rank])
-    mine = slice(start, start + split[rank])
-    z = [v[mine] for v in views(3, n=sum(split))]
-    torch.save(every_case(z, labels(sum(split))[mine], views(1, n=6, seed=9)[0]), f"{folder}/{rank}.pt")
+    for name, split in SPLITS.items():
+        start = sum(split[:rank])
+        mine = slice(start, start + split[rank])
+        z = [v[mine] for v in views(3, n=sum(split))]
+        torch.save(every_case(z, labels(sum(split))[mine], views(1, n=6, seed=9)[0]), f"{folder}/{name}{rank}.pt")
+        assert torch.equal(world.gather(torch.full((split[rank],), rank)).bincount(), torch.tensor(split))
     assert world.size() == 2
-    assert torch.equal(world.gather(torch.full((split[rank],), rank)).bincount(), torch.tensor(split))
     dist.destroy_process_group()
 
 
-@pytest.fixture(scope="module", params=SPLITS)
-def both(request, tmp_path_factory):
-    split = SPLITS[request.param]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What two processes, started once, made of every case and split."""
     folder = tmp_path_factory.mktemp("world")
-    mp.spawn(process, args=(split, str(folder)), nprocs=2)
-    parts = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
-    n = sum(split)
+    processes.two(process, str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module", params=SPLITS)
+def both(request, folder):
+    parts = [torch.load(folder / f"{request.param}{rank}.pt", weights_only=True) for rank in (0, 1)]
+    n = sum(SPLITS[request.param])
     whole = every_case(views(3, n=n), labels(n), views(1, n=6, seed=9)[0])
     return whole, parts
 
@@ -84,8 +87,12 @@ def test_two_processes_equal_one(both, case, how):
         torch.testing.assert_close(together, gradient, rtol=1e-9, atol=1e-11)
 
 
-def test_one_process_needs_no_distributed():
-    assert "RANK" not in os.environ or world.size() == 1
+def test_one_process_needs_no_distributed(monkeypatch):
+    """Not even where somebody's launcher says that there are more: only a group that was joined counts."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert not dist.is_initialized()
+    assert world.size() == 1
     z = torch.randn(3, 2)
     assert world.gather(z) is z
     assert world.rank() == 0

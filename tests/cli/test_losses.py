@@ -49,6 +49,7 @@ def test_lists_and_help_need_no_torch(line):
     assert len(out.splitlines()) > 5
 
 
+@pytest.mark.slow  # three processes
 def test_naming_a_file_runs_it(tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     out, errors = isotherm("losses", "./mine.py", cwd=tmp_path)

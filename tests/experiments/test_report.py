@@ -14,6 +14,7 @@ from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.points import expand
 from isotherm.experiments.study import Arm, Claim, Figure, Paper, PaperTable, Scale, Study, Where
 from isotherm.report import Points, Scatter
+from study_runs import carry_out_here
 
 pytest_plugins = ("browser",)
 pytestmark = pytest.mark.slow  # the study trains six runs
@@ -83,7 +84,9 @@ STUDY = Study(
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    records = execute.run_points(expand(STUDY, "smoke"), folder, workers=2)
+    points = expand(STUDY, "smoke")
+    carry_out_here(points, folder)
+    records = execute.run_points(points, folder)
     command = f"isotherm study told --scale smoke --out {'a/very/long/way/to/the/' * 8}folder"
     study_report.tell(STUDY, records, folder, execute.About("told", "smoke", "digits", command))
     return folder / "report.html"

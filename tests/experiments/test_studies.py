@@ -1,8 +1,8 @@
 """Studies as a user meets them: real runs, killed runners and workers, claims that can fail, pages that open."""
 
+import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from isotherm.cli import main
 from isotherm.experiments import execute, find, report
@@ -24,6 +25,7 @@ from isotherm.train import runs
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
 from isotherm.train.loop import Run
+from study_runs import carry_out_here
 
 TAU = "loss.temperature"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -151,7 +153,8 @@ def test_an_impossible_value_or_a_missing_measure_is_named():
 
 def test_another_loss_in_one_line_is_another_study(tmp_path):
     study = mine(arms=(Arm("dcl", {"loss": "DCLLoss"}, {TAU: (0.1, 0.5, 0.9)}),))
-    records = execute.run_points(expand(study, "smoke"), tmp_path, workers=1)
+    carry_out_here(expand(study, "smoke"), tmp_path)
+    records = execute.run_points(expand(study, "smoke"), tmp_path)
     assert [r.settings["loss"]["name"] for r in records] == ["DCLLoss"] * 3
     about = execute.About("mine", "smoke", "digits", "isotherm study mine")
     assert len(report.tell(study, records, tmp_path, about)) == 1
@@ -165,8 +168,7 @@ def test_seeds_once_and_only_shape_the_grid():
     assert sum(p.varied.get(TAU) == 0.07 for p in cpu) == 6
     assert sum(p.varied.get(TAU) == 0.05 for p in cpu) == 2
     assert {p.varied.get(TAU) for p in expand(study, "smoke")} == {0.07, 0.3, 1.0, None}
-    assert {p.config.data for p in expand(study, "cpu", "cifar10")} == {"cifar10"}
-    assert all(p.config.images == 5000 for p in expand(study, "cpu", "cifar10"))
+    assert {(p.config.data, p.config.images) for p in expand(study, "cpu", "cifar10")} == {("cifar10", 5000)}
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +233,14 @@ def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_i
 # real studies
 
 
+@contextlib.contextmanager
+def threads(count):
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke") / "temperature"
@@ -269,15 +279,30 @@ def test_what_is_done_is_not_done_again_and_the_report_is_written_anew(smoke, ca
     assert main(["report", str(folder / "runs")]) == 2
 
 
+@pytest.fixture
+def few_sentences(tmp_path, monkeypatch):
+    """ISOTHERM_DATA with sixty pairs of every file of SentEval's: a run is judged on all the tasks, in a second."""
+    pytest.importorskip("transformers", reason="the extra 'text' is not installed")
+    data, root = Path(os.environ.get("ISOTHERM_DATA", "nowhere")), tmp_path / "data"
+    if not ((data / "senteval").is_dir() and (data / "text/sentences.txt").is_file()):
+        pytest.skip("ISOTHERM_DATA does not hold senteval and text/sentences.txt")
+    for part in ("STS", "SICK"):
+        for path in (data / "senteval" / part).rglob("*.*"):
+            if path.is_file():
+                copy = root / path.relative_to(data)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:60]))
+    (root / "text").symlink_to(data / "text")
+    monkeypatch.setenv("ISOTHERM_DATA", str(root))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in find.names() if n != "temperature"])
-def test_every_other_study_runs_at_smoke_scale(name, tmp_path):
+def test_every_other_study_runs_at_smoke_scale(name, request, tmp_path):
     if name == "sentences":
-        pytest.importorskip("transformers", reason="the extra 'text' is not installed")
-        data = Path(os.environ.get("ISOTHERM_DATA", "nowhere"))
-        if not ((data / "senteval").is_dir() and (data / "text/sentences.txt").is_file()):
-            pytest.skip("ISOTHERM_DATA does not hold senteval and text/sentences.txt")
-    assert main(["study", name, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "2"]) == 0
+        request.getfixturevalue("few_sentences")
+    carry_out_here(expand(find.load(name), "smoke"), tmp_path / "s")
+    assert main(["study", name, "--scale", "smoke", "--out", str(tmp_path / "s")]) == 0
     judged = json.loads((tmp_path / "s/claims.json").read_text())
     if name == "entropy":
         assert all(c["held"] for c in judged)
@@ -303,39 +328,29 @@ def test_a_killed_worker_is_replaced_and_its_run_tried_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_runner_goes_on_where_it_was(tmp_path, smoke):
-    folder = tmp_path / "t"
-    words = [sys.executable, "-m", "isotherm.cli", "study", "temperature", "--scale", "smoke", "--out", str(folder)]
-    process = subprocess.Popen(words, env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+def test_a_killed_runner_goes_on_where_it_was(tmp_path):
+    arms = 'arms=(Arm("a", {"loss": "NTXentLoss", "epochs": 8}, {"loss.temperature": (0.1, 0.3, 0.5, 0.9)}),)'
+    study = written(tmp_path / "killed.py", arms)
+    folder, whole = tmp_path / "t", tmp_path / "whole"
+    words = ["study", study, "--scale", "smoke", "--seeds", "2", "--out", str(folder), "--workers", "2"]
+    line = [sys.executable, "-m", "isotherm.cli", *words]
+    process = subprocess.Popen(line, env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while len(list(folder.glob("runs/*/measured.json"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.02)
     process.kill()
     process.wait()
     time.sleep(1)
     finished = {p: p.stat().st_mtime_ns for p in folder.glob("runs/*/measured.json")}
-    assert 2 <= len(finished) < 9
-    assert subprocess.run(words, env=ENVIRONMENT, capture_output=True, check=False).returncode == 0
+    assert 2 <= len(finished) < 8
+    assert main(words) == 0
     assert all(p.stat().st_mtime_ns == t for p, t in finished.items())
-    whole, _ = smoke
-    ours, theirs = ({r.key: dict(r.measures) for r in read(f)} for f in (folder, whole))
-    assert ours == theirs
-
-
-@pytest.mark.slow
-def test_ray_carries_out_a_study(tmp_path):
-    pytest.importorskip("ray", reason="extra 'ray' is not installed")
-    study = mine()
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import test_studies as t;"
-        "from isotherm.experiments import execute, points;"
-        "print(len(execute.run_points(points.expand(t.mine(), 'smoke'), Path(sys.argv[2]), ray='local')))"
-    )
-    words = [sys.executable, "-W", "ignore", "-c", code, str(Path(__file__).parent), str(tmp_path)]
-    run = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert run.stdout.strip().endswith("2"), run.stderr
-    assert all(done(tmp_path / "runs" / p.config.key) for p in expand(study, "smoke"))
-    shutil.rmtree(tmp_path / "runs")
+    points = expand(find.load(study), "smoke", seeds=2)
+    with threads(max(1, (os.cpu_count() or 1) // 2)):  # as many as a worker has
+        carry_out_here(points, whole)
+    ours = {r.key: dict(r.measures) for r in read(folder)}
+    assert ours == {p.config.key: dict(done(whole / "runs" / p.config.key).measures) for p in points}
+    assert len(ours) == 8
 
 
 def test_a_second_runner_in_one_folder_is_refused(tmp_path):
@@ -369,6 +384,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path):
 def test_a_second_call_keeps_the_seeds_of_the_first(tmp_path):
     one = written(tmp_path / "one.py", 'arms=(Arm("a", {"loss": "NTXentLoss"}),)')
     words = ["study", one, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]
+    carry_out_here(expand(find.load(one), "smoke", seeds=2), tmp_path / "s")
     assert main([*words, "--seeds", "2"]) == 0
     assert main(words) == 0
     assert len(read(tmp_path / "s")) == 2

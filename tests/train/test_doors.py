@@ -1,40 +1,22 @@
 """Losses, encoders, data, temperatures from the user's files: as they are typed, recorded, trusted and refused."""
 
 import json
-import os
-import warnings
-from pathlib import Path
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 import yaml
 
-from isotherm import doors, world
+from isotherm import doors
 from isotherm.cli import main
 from isotherm.train import runs
 from isotherm.train.commandline import configure, parse
 from isotherm.train.config import Runtime
 from isotherm.train.loop import train
+from small_runs import OWN_LOSS, weights
 
 SMALL = {"images": 256, "batch": 64, "epochs": 2, "monitor": 0, "encoder.widths": [8]}
 WORDS = ["--images", "256", "--batch", "64", "--epochs", "2", "--monitor", "0", "--quiet"]
 pytestmark = pytest.mark.usefixtures("nobody_is_trusted")
-LOSS = """
-from isotherm.nn import NTXentLoss
-
-class Mine(NTXentLoss):
-    def __init__(self, temperature=0.2, scale: float = 1.0):
-        super().__init__(temperature)
-        self.scale = scale
-
-    def per_query(self, pairs):
-        return self.scale * super().per_query(pairs)
-
-class Typed(Mine):
-    def __init__(self, temperature: "Unknown" = 0.3, *, scale=2):
-        super().__init__(temperature, scale)
-"""
 
 
 @pytest.fixture
@@ -42,12 +24,8 @@ def mine(tmp_path):
     """A file in a folder whose name has spaces."""
     path = tmp_path / "my own" / "mine.py"
     path.parent.mkdir()
-    path.write_text(LOSS)
+    path.write_text(OWN_LOSS)
     return path
-
-
-def weights(out):
-    return torch.load(out / "checkpoint.pt", weights_only=True)["method"]
 
 
 def refused(words, said, capsys):
@@ -90,7 +68,7 @@ def test_an_edited_file_is_another_run_and_the_same_file_resumes(mine, tmp_path,
     (tmp_path / "a/result.json").unlink()
     assert main([*map(str, words), "--resume"]) == 0
     assert all(torch.equal(v, weights(tmp_path / "a")[k]) for k, v in whole.items())
-    mine.write_text(LOSS + "\n# edited\n")
+    mine.write_text(OWN_LOSS + "\n# edited\n")
     assert configure({"loss": f"{mine}:Mine"}).key != before.key
     refused([*words, "--resume"], f"loss.code: {before.loss.code} → {doors.digest(str(mine))}", capsys)
 
@@ -99,10 +77,10 @@ BAD = {
     "does not import": ("import nothing_like_this\n", "Mine", "does not import: line 1: ModuleNotFoundError"),
     "does not parse": ("class Mine(:\n", "Mine", "SyntaxError"),
     "ends the program": ("import sys\nsys.exit(0)\n", "Mine", "ends the program when it is imported"),
-    "has no such class": (LOSS, "Mne", "did you mean 'Mine'?"),
+    "has no such class": (OWN_LOSS, "Mne", "did you mean 'Mine'?"),
     "is no loss": ("class Mine:\n    pass\n", "Mine", "inherits from isotherm.nn.Loss"),
     "is no class": ("def Mine():\n    pass\n", "Mine", "Mine is a function; a loss is a class"),
-    "is a file": (LOSS, None, "say what in it"),
+    "is a file": (OWN_LOSS, None, "say what in it"),
 }
 
 
@@ -117,13 +95,13 @@ def test_what_is_no_loss_is_told_in_one_line_and_nothing_is_written(code, name, 
 
 def test_a_file_that_is_not_there_and_a_constructor_that_fails_are_told(mine, tmp_path, capsys):
     refused(["train", "--loss", "./nowhere.py:Mine", "--out", tmp_path / "a"], "no file ./nowhere.py", capsys)
-    mine.write_text(LOSS.replace("self.scale = scale", "raise RuntimeError('no luck')"))
+    mine.write_text(OWN_LOSS.replace("self.scale = scale", "raise RuntimeError('no luck')"))
     said = f"{mine}:Mine does not run: RuntimeError: no luck."
     refused(["train", "--loss", f"{mine}:Mine", *WORDS, "--out", tmp_path / "a"], said, capsys)
 
 
 def test_what_a_file_prints_goes_to_standard_error(mine, capsys):
-    mine.write_text("print('hello')\n" + LOSS)
+    mine.write_text("print('hello')\n" + OWN_LOSS)
     assert main(["train", "--loss", f"{mine}:Mine", "--print_config"]) == 0
     shown = capsys.readouterr()
     assert "hello" in shown.err
@@ -135,7 +113,7 @@ def test_what_a_file_prints_goes_to_standard_error(mine, capsys):
 
 def test_code_that_a_yaml_file_names_is_run_only_when_trusted_or_typed(mine, tmp_path, capsys):
     path, ran = tmp_path / "c.yaml", tmp_path / "ran"
-    mine.write_text(f"open({str(ran)!r}, 'w').close()\n" + LOSS)
+    mine.write_text(f"open({str(ran)!r}, 'w').close()\n" + OWN_LOSS)
     for settings in (
         {"loss": {"name": f"{mine}:Mine", "scale": 2.0}},
         {"loss": {"name": "NTXentLoss", "temperature": {"name": f"{mine}:tau"}}},
@@ -320,7 +298,7 @@ def test_a_temperature_from_a_file_is_a_function_or_a_class_with_settings(mine, 
 
 
 def test_what_an_installed_package_offers_is_found_like_our_own(tmp_path, monkeypatch):
-    (tmp_path / "theirs.py").write_text(LOSS + ENCODER + DATA + TEMPERATURES)
+    (tmp_path / "theirs.py").write_text(OWN_LOSS + ENCODER + DATA + TEMPERATURES)
     package = tmp_path / "theirs-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
@@ -340,34 +318,8 @@ def test_what_an_installed_package_offers_is_found_like_our_own(tmp_path, monkey
 
 
 def test_a_module_is_named_with_dots(tmp_path, monkeypatch):
-    (tmp_path / "importable_loss.py").write_text(LOSS)
+    (tmp_path / "importable_loss.py").write_text(OWN_LOSS)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = configure({**SMALL, "loss": "importable_loss:Mine"})
     assert "code" not in config.loss
     assert train(config, Runtime(out=tmp_path / "a", quiet=True)).steps == 8
-
-
-# processes
-
-FEW = {"images": 96, "batch": 33, "epochs": 1, "monitor": 0, "precision": "64-true", "encoder.widths": [8]}
-
-
-def one_of_two(rank, folder, name, port):
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GROUP_RANK": "0"}
-    os.environ |= {"TORCHELASTIC_RUN_ID": "test"}
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    train(configure({**FEW, "loss": name}), Runtime(out=Path(folder) / "two", quiet=True))
-    assert world.size() == 2
-    world.leave()
-
-
-@pytest.mark.slow
-def test_two_processes_train_with_a_loss_from_a_file_as_one_does(mine, tmp_path):
-    train(configure({**FEW, "loss": f"{mine}:Mine"}), Runtime(out=tmp_path / "one", quiet=True))
-    mp.spawn(one_of_two, args=(str(tmp_path), f"{mine}:Mine", 20000 + (os.getpid() + 11) % 20000), nprocs=2)
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    for key in one:
-        if "num_batches" not in key:
-            torch.testing.assert_close(two[key], one[key], rtol=1e-6, atol=1e-8)

@@ -1,0 +1,113 @@
+"""Settings as they are typed: their order, their keys, their help, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from isotherm.cli import main
+from isotherm.train.build import build
+from isotherm.train.commandline import configure, parse
+from isotherm.train.config import Config
+from isotherm.train.layers import differences
+from isotherm.train.presets import PRESETS
+
+
+def test_printed_configuration_round_trips(tmp_path, capsys):
+    words = ["--preset", "cacr-cifar10-k4", "--loss.t_neg", "0.7", "--lr", "0.02", "--milestones", "[3, 5]"]
+    assert main(["train", *words, "--print_config"]) == 0
+    printed = capsys.readouterr().out
+    (tmp_path / "c.yaml").write_text(printed)
+    assert main(["train", "--config", str(tmp_path / "c.yaml"), "--print_config"]) == 0
+    assert capsys.readouterr().out == printed
+    config, _, _ = parse(["--config", str(tmp_path / "c.yaml")])
+    assert config.loss["t_neg"] == 0.7
+    assert config.milestones == [3, 5]
+    assert config == parse(words)[0]
+
+
+def test_every_preset_is_a_configuration_of_its_own():
+    keys = {configure({}, preset=name).key for name in PRESETS}
+    assert len(keys) == len(PRESETS)
+
+
+def test_settings_override_in_order_and_another_loss_starts_afresh(tmp_path):
+    (tmp_path / "c.yaml").write_text("loss: {name: HardContrastiveLoss, temperature: 0.9}\nepochs: 7\n")
+    file = ["--preset", "wang-liu-cifar10", "--config", str(tmp_path / "c.yaml")]
+    config, place, _ = parse([*file, "--epochs", "9", "--out", "x", "--resume"])
+    assert (config.epochs, config.loss["temperature"], config.batch) == (9, 0.9, 128)
+    assert place.resume
+    assert place.out == Path("x")
+    other, _, _ = parse([*file, "--loss", "NTXentLoss"])
+    assert other.loss == {"name": "NTXentLoss", "temperature": 0.2}
+
+
+def test_place_does_not_change_the_key_and_science_does():
+    a, _, _ = parse(["--out", "a", "--device", "cpu", "--checkpoint", "3"])
+    b, _, _ = parse(["--out=b"])
+    c, _, _ = parse(["--out", "b", "--loss.temperature=0.3"])
+    assert a.key == b.key == Config(**a.__dict__).key
+    assert c.key != a.key
+    assert differences(a.as_dict(), c.as_dict()) == ["loss.temperature: 0.2 → 0.3"]
+
+
+@pytest.mark.parametrize("command_line", ["--loss DCLLoss --loss.temperature 0.3", "--method bank --loss.alpha 0.1"])
+def test_a_temperature_can_be_anything_that_has_a_name(command_line):
+    if "alpha" in command_line:
+        with pytest.raises(ValueError, match="has no setting 'alpha'"):
+            parse(command_line.split())
+        return
+    assert parse(command_line.split())[0].loss["temperature"] == 0.3
+    cosine = configure({"loss.temperature": {"name": "Cosine", "tau_min": 0.1, "tau_max": 0.3}})
+    assert build(cosine).method.loss.temperature.tau_max == 0.3
+
+
+MISTAKES = [
+    ("--loss.temprature 0.1", "did you mean '--loss.temperature'?"),
+    ("--epoch 3", "did you mean '--epochs'?"),
+    ("--batch many", "batch must be a whole number; got 'many'"),
+    ("--batch 0", "batch must be 1 or more, got 0"),
+    ("--lr -1", "lr must be positive"),
+    ("--method mocov22", "did you mean 'mocov2'?"),
+    ("--loss NTXent", "did you mean 'NTXentLoss'?"),
+    ("--encoder resnet19", "did you mean 'resnet18'?"),
+    ("--head simclr2", "did you mean 'simclr'?"),
+    ("--data digit", "did you mean 'digits'?"),
+    ("--preset wang-liu", "did you mean 'wang-liu-"),
+    ("--config nowhere.yaml", "cannot read nowhere.yaml"),
+    ("--schedule sometimes", "schedule must be one of constant, step, cosine, linear; got 'sometimes'"),
+    ("--optimizer", "--optimizer"),
+    ("--loss.temperature -1", "temperature must be a positive number, got -1.0"),
+    ("--loss.temperature {name:Cos}", "{name: …}"),
+    ("--method byol --loss NTXentLoss", "it takes BYOLLoss or SimSiamLoss"),
+    ("--method supervised --loss NTXentLoss", "takes no loss"),
+    ("--method bank --views 2", "one view of each image"),
+    ("--views 1", "needs 2 or more views"),
+    ("--batch 9999", "larger than digits"),
+    ("--log_every 0", "log_every must be 1 or more"),
+    ("--prefetch -1", "prefetch and checkpoint must be 0 or more"),
+    ("--clip many", "clip must be a number or null; got 'many'"),
+    ("--lr null", "lr must be a number; got 'null'"),
+    ("--loss.temperature {name:\u00a0Cosine,\u00a0tau:\u00a01}", "unexpected keyword argument 'tau'"),
+    ("--milestones [3]", "milestones belong to --schedule step"),
+    ("--normalize cifar10", "for 3 channels; digits has 1"),
+    ("--device tpu", "device must be auto, cpu, cuda or mps"),
+    ("--images 99999", "cannot take 99999"),
+    ("--precision 16-mixed", "16-mixed needs a GPU"),
+    ("--log paper", "log takes tensorboard or wandb"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES, ids=[w for w, _ in MISTAKES])
+def test_a_mistake_is_told_in_one_line(words, said, tmp_path, capsys):
+    given = [w.replace("\u00a0", " ") if w != "paper" else '["paper"]' for w in words.split(" ")]
+    assert main(["train", *given, "--out", str(tmp_path / "a")]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_help_names_every_setting_preset_and_method(capsys):
+    assert main(["train", "--help", "--loss", "CACRLoss"]) == 0
+    text = capsys.readouterr().out
+    for word in ("--epochs", "--loss.t_neg", "--resume", "wang-liu-cifar10", "mocov3", "examples:"):
+        assert word in text

@@ -1,0 +1,216 @@
+"""What training does to the weights: files, seeds, every method and preset, parts, averages, what is not finite."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from isotherm.cli import main
+from isotherm.data.imbalance import fraction
+from isotherm.methods import METHODS
+from isotherm.probes.extract import features_of
+from isotherm.train import runs
+from isotherm.train.build import build
+from isotherm.train.commandline import configure
+from isotherm.train.config import Runtime
+from isotherm.train.loop import Diverged, monitor_due, run_to_end, train
+from isotherm.train.modality.images import images_of
+from isotherm.train.monitor import monitor
+from isotherm.train.presets import PRESETS
+from small_runs import SMALL, lines, run, same, weights
+
+
+def test_a_run_leaves_the_files_the_contract_names(tmp_path):
+    out = tmp_path / "a"
+    result = run(out)
+    assert set(result.as_dict()) >= {"key", "config", "measures", "seconds", "versions", "seed"}
+    assert json.loads((out / "result.json").read_text()) == result.as_dict()
+    assert runs.read_result(out) == result
+    assert 0 < result.measures["knn"] <= 1
+    assert yaml.safe_load((out / "config.yaml").read_text()) == result.config
+    saved = torch.load(out / "checkpoint.pt", weights_only=True)
+    assert saved["step"] == 8
+    encoder = runs.load_encoder(str(out))
+    theirs = {k.removeprefix("network.encoder."): v for k, v in saved["method"].items() if "network.encoder" in k}
+    assert same(dict(encoder.state_dict()), theirs)
+    card = json.loads((out / "encoder.json").read_text())
+    assert card["width"] == 16
+    assert lines(out)[-1]["epoch"] == 2
+
+
+@pytest.mark.parametrize("settings", [{}, {"ema": 0.9}, {"precision": "64-true"}, {"method": "byol"}], ids=str)
+def test_a_run_that_has_just_ended_is_open_as_from_its_folder(settings, tmp_path):
+    config, place = configure({**SMALL, **settings}), Runtime(out=tmp_path / "a", quiet=True, resume=True)
+    finished = run_to_end(config, place)
+    assert finished.result == runs.read_result(tmp_path / "a")
+    opened, reopened = finished.opened, runs.open_run(tmp_path / "a")
+    assert (opened.out, opened.config) == (reopened.out, reopened.config)
+    for a, b in zip(opened.network.parameters(), reopened.network.parameters(), strict=True):
+        assert (a.stride(), a.requires_grad, a.grad) == (b.stride(), b.requires_grad, b.grad)
+    for network in ("network", "encoder"):
+        ours, theirs = (r.network if network == "network" else r.network.encoder for r in (opened, reopened))
+        a = features_of(ours, opened.test, opened.recipe)
+        assert torch.equal(a, features_of(theirs, reopened.test, reopened.recipe))
+    again = run_to_end(config, place)  # it had ended: from its folder
+    assert again.result == finished.result
+    assert torch.equal(a, features_of(again.opened.network.encoder, again.opened.test, again.opened.recipe))
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_gives_others(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        run(tmp_path / name, seed=seed)
+    assert same(weights(tmp_path / "a"), weights(tmp_path / "b"))
+    assert not same(weights(tmp_path / "a"), weights(tmp_path / "c"))
+    assert lines(tmp_path / "a") == lines(tmp_path / "b")
+
+
+LONGER = {
+    "mocov2": {"method.queue": 512, "method.momentum": 0.9},
+    "mocov3": {"method.momentum": 0.9},
+    "byol": {"method.momentum": 0.9},
+    "bank": {"loss.temperature": 0.3},
+    "vae": {"lr": 3e-3, "optimizer": "adam", "weight_decay": 0.0, "recipe": "none", "epochs": 60},
+    "barlow": {"lr": 0.01, "epochs": 20},
+    "vicreg": {"lr": 0.02},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "simcse"])  # it reads sentences: test_sentences
+def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_path):
+    """kNN from a hundred labelled images: with all of them the untrained network is at 97 % already."""
+    network = {} if name in ("vae", "vicreg") else {"encoder.widths": [8, 16]}  # VICReg needs a wider one
+    settings = {"method": name, "batch": 128, "epochs": 12, "monitor": 0, **network, **LONGER.get(name, {})}
+    config = configure(settings)
+    built = build(config)
+    test = images_of(config, "test")
+    hundred = fraction(built.material.images, 100)
+    built.method.eval()
+    recipe = built.material.recipe
+    before = monitor(built.method.network, hundred, test, recipe)["knn"]
+    train(config, Runtime(out=tmp_path / "a", quiet=True))
+    after = monitor(runs.open_run(tmp_path / "a").network, hundred, test, recipe)["knn"]
+    assert after > before
+
+
+def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):
+    many = {"views": 5, "loss": "CACRLoss", "loss.t_neg": 0.9}
+    queue = {"method.every_view": True, "method.intra_batch": True, "loss.detach_weights": "positive"}
+    for i, more in enumerate(({"method": "cacr"}, {"method": "mocov2", "method.queue": 256, **queue})):
+        run(tmp_path / str(i), **many, **more)
+        losses = [line["loss_mean"] for line in lines(tmp_path / str(i))]
+        assert losses[-1] < losses[0]
+
+
+OF_IMAGES = [name for name in PRESETS if not name.startswith("simcse")]  # test_sentences has those
+QUICK = {"digits", "wang-liu-cifar10", "cacr-cifar10-k4"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in OF_IMAGES])
+def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
+    gray = name in ("digits", "chen-li-vae")
+    rng = np.random.default_rng(0)
+    shape = (8, 8, 8) if gray else (8, 32, 32, 3)
+    arrays = {f"{s}_images": rng.integers(0, 256, shape, np.uint8) for s in ("train", "test")}
+    arrays |= {f"{s}_labels": np.arange(8) % 2 for s in ("train", "test")}
+    np.savez(tmp_path / "tiny.npz", **arrays)
+    tiny = {"data": f"arrays:{tmp_path}/tiny.npz", "batch": 4, "epochs": 1, "monitor": 0, "images": 8}
+    tiny |= {"size": 8 if gray else 32, "imbalance": "none", "precision": "32", "milestones": [], "warmup": 0.0}
+    full = configure({}, preset=name)
+    tiny["schedule"] = "cosine"
+    if full.method["name"] == "mocov2":
+        tiny["method.queue"] = 16
+    if full.head["name"].startswith("mocov3"):
+        tiny |= {"head.hidden": 32, "predictor.hidden": 32}
+    if full.encoder["name"] in ("resnet50", "small_alexnet"):
+        tiny["encoder"] = "convnet"  # the large ones are built below, and take their steps in other tests
+        build(configure({**tiny, "encoder": full.encoder}, preset=name))
+    result = train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))
+    assert result.steps == 2
+
+
+def test_temperature_follows_its_schedule_over_epochs(tmp_path):
+    tau = {"name": "CosineSchedule", "tau_min": 0.1, "tau_max": 1.0, "period": 4}
+    run(tmp_path / "a", epochs=3, **{"loss.temperature": tau})
+    found = [line["temperature"] for line in lines(tmp_path / "a")]
+    np.testing.assert_allclose(found, [1.0, 0.55, 0.1])
+
+
+def test_a_large_seed_is_a_seed(tmp_path):
+    assert run(tmp_path / "a", seed=20_000_000_000, epochs=1).seed == 20_000_000_000
+
+
+def test_learnable_temperature_learns(tmp_path):
+    run(tmp_path / "a", **{"loss.temperature": {"name": "Learnable", "initial": 0.2}})
+    assert lines(tmp_path / "a")[-1]["temperature"] != 0.2
+
+
+def test_measuring_happens_so_many_times_and_at_the_end():
+    for epochs, times in ((40, 5), (7, 3), (3, 5), (10, 1), (5, 0)):
+        when = [e for e in range(epochs) if monitor_due(e, epochs, times)]
+        assert len(when) == min(epochs, times)
+        assert not when or when[-1] == epochs - 1
+
+
+def test_parts_give_the_gradient_of_the_whole_batch(tmp_path):
+    transformer = {"encoder": "vit_small", "encoder.depth": 1, "head": "mocov2", "epochs": 1, "lr": 0.01, "images": 256}
+    for method in ("simclr", "mocov2"):
+        queue = {"method.queue": 64} if method == "mocov2" else {}
+        for parts in (1, 3):
+            settings = {k: v for k, v in SMALL.items() if "widths" not in k} | transformer | queue
+            train(
+                configure({**settings, "method": method, "parts": parts}),
+                Runtime(out=tmp_path / f"{method}{parts}", quiet=True),
+            )
+        whole, parted = weights(tmp_path / f"{method}1"), weights(tmp_path / f"{method}3")
+        for name in whole:
+            torch.testing.assert_close(parted[name], whole[name], rtol=1e-4, atol=1e-5)
+
+
+def test_moving_average_is_what_is_exported(tmp_path):
+    run(tmp_path / "a", ema=0.9)
+    saved = torch.load(tmp_path / "a/checkpoint.pt", weights_only=True)
+    encoder = runs.load_encoder(tmp_path / "a").state_dict()
+    name = "conv1.0.weight"
+    assert torch.equal(encoder[name], saved["average"][f"network.encoder.{name}"])
+    assert not torch.equal(encoder[name], saved["method"][f"network.encoder.{name}"])
+    assert torch.equal(runs.open_run(tmp_path / "a").network.encoder.state_dict()[name], encoder[name])
+
+
+def test_mixed_precision_learns_clipped_and_with_channels_last(tmp_path):
+    config = configure({**SMALL, "precision": "bf16-mixed", "clip": 1.0, "epochs": 3})
+    train(config, Runtime(out=tmp_path / "a", quiet=True, channels_last=True))
+    losses = [line["loss_mean"] for line in lines(tmp_path / "a")]
+    assert losses[-1] < losses[0]
+    assert weights(tmp_path / "a")["network.encoder.conv1.0.weight"].dtype == torch.float32
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_batch_saved(tmp_path):
+    with pytest.raises(Diverged, match=r"not finite.*temperature 0.2"):
+        run(tmp_path / "a", lr=1e30, head="mocov2", epochs=5)
+    saved = torch.load(tmp_path / "a/nonfinite.pt", weights_only=True)
+    assert len(saved["ids"]) == 128
+    assert saved["temperature"] == 0.2
+    assert saved["step"] >= 1
+
+
+def test_steps_that_are_not_finite_can_be_skipped_and_counted(tmp_path):
+    result = run(tmp_path / "a", lr=1e30, head="mocov2", nonfinite="skip")
+    assert result.measures["skipped"] > 0
+    assert lines(tmp_path / "a")[-1]["skipped"] == result.measures["skipped"]
+
+
+def test_a_skipped_step_leaves_no_trace_in_bn(tmp_path):
+    out = tmp_path / "a"
+    run(out, lr=1e30, head="mocov2", nonfinite="skip")
+    assert all(torch.isfinite(v).all() for k, v in weights(out).items() if "running" in k)
+
+
+def test_collapse_is_noticed(tmp_path, capsys):
+    words = ["--method", "byol", "--method.momentum", "0", "--method.momentum_end", "0", "--lr", "0.5"]
+    words += ["--head", "linear", "--predictor", "linear", "--batch", "128", "--epochs", "3", "--monitor", "0"]
+    words += ["--encoder.widths", "[16]"]
+    assert main(["train", *words, "--out", str(tmp_path / "a")]) == 0
+    assert "collapse" in capsys.readouterr().err

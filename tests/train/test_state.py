@@ -1,0 +1,130 @@
+"""Checkpoints: runs that are killed, stopped, on a full disk, continued from what was saved."""
+
+import json
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from isotherm.train.build import material
+from isotherm.train.commandline import configure
+from isotherm.train.config import Runtime
+from isotherm.train.devices import fabric_for
+from isotherm.train.loop import Run, Stopped, train
+from isotherm.train.state import load_checkpoint
+from processes import Command
+from small_runs import SMALL, begun, command, lines, run, same, wait_for_steps, weights
+
+
+@pytest.mark.slow
+def test_run_killed_ten_times_resumes_to_the_same_weights(tmp_path):
+    settings = {**SMALL, "method": "mocov2", "method.queue": 300, "epochs": 60, "monitor": 4, "ema": 0.9}
+    settings["loss.temperature"] = {"name": "Learnable", "initial": 0.2}
+    more = ["--log_every", "1", "--checkpoint", "0.05", "--resume"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    code, said = Command(command(whole, *more, settings=settings)).wait()
+    assert code == 0, said
+    chance = random.Random(5)
+    metrics = killed / "metrics.jsonl"
+    for _ in range(10):
+        process = Command(command(killed, *more, settings=settings))
+        there = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+        wait_for_steps(killed, there + chance.randint(1, 12), process)
+        time.sleep(chance.random() * 0.05)
+        process.kill()
+        assert not (killed / "result.json").exists(), "it had ended before it was killed"
+    code, said = Command(command(killed, *more, settings=settings)).wait()
+    assert code == 0, said
+    a, b = (torch.load(f / "checkpoint.pt", weights_only=True) for f in (whole, killed))
+    assert same(a["method"], b["method"])
+    assert same(a["average"], b["average"])
+    assert lines(whole) == lines(killed)
+    assert (whole / "encoder.safetensors").read_bytes() == (killed / "encoder.safetensors").read_bytes()
+    results = [json.loads((f / "result.json").read_text())["measures"] for f in (whole, killed)]
+    assert results[0] == results[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_it_saves_and_says_how_to_go_on(number, tmp_path):
+    out = tmp_path / "a"
+    process = Command(command(out, "--log_every", "1", settings={**SMALL, "epochs": 400}))
+    wait_for_steps(out, 3, process)
+    process.send_signal(number)
+    code, said = process.wait(60)
+    assert code == 0
+    assert "--resume" in said
+    assert "Traceback" not in said
+    assert torch.load(out / "checkpoint.pt", weights_only=True)["step"] >= 3
+
+
+@pytest.mark.slow
+def test_on_a_full_disk_the_last_good_checkpoint_survives(tmp_path):
+    out = tmp_path / "a"
+    words = command(out, "--log_every", "1", settings={**SMALL, "epochs": 400})
+    process = Command(words)
+    wait_for_steps(out, 3, process)
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    good = (out / "checkpoint.pt").read_bytes()
+    code, said = Command([*words, "--resume", "--checkpoint", "0"], file_limit=20_000).wait()
+    assert code == 2
+    assert "untouched" in said
+    assert "Traceback" not in said
+    assert (out / "checkpoint.pt").read_bytes() == good
+    assert not [p for p in out.glob(".*") if p.name != ".lock"]
+
+
+def test_other_images_under_the_same_name_are_noticed(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def write():
+        np.savez(tmp_path / "d.npz", images=rng.integers(0, 256, (64, 8, 8), np.uint8), labels=np.arange(64) % 4)
+
+    write()
+    settings = {**SMALL, "data": f"arrays:{tmp_path}/d.npz", "images": None, "batch": 32, "test": "train"}
+    first = material(configure(settings)).fingerprint()
+    train(configure(settings), Runtime(out=tmp_path / "a", quiet=True))
+    (tmp_path / "a/result.json").unlink()
+    write()
+    assert material(configure(settings)).fingerprint() != first
+    with pytest.raises(ValueError, match="not those this run was started with"):
+        train(configure(settings), Runtime(out=tmp_path / "a", quiet=True, resume=True))
+
+
+def test_a_checkpoint_of_before_0_2_is_continued(tmp_path):
+    """It says optimiser, and its settings have their names of then."""
+    run(tmp_path / "whole")
+    out = tmp_path / "a"
+    stopped = Run(fabric_for(configure(SMALL), Runtime()), *begun(out))
+    stopped.asked_to_stop = "SIGTERM"
+    with pytest.raises(Stopped):
+        stopped.to_the_end()
+    saved = load_checkpoint(out / "checkpoint.pt")
+    saved["optimiser"] = saved.pop("optimizer")
+    saved["config"] = {{"monitor": "watch", "normalize": "normalise"}.get(k, k): v for k, v in saved["config"].items()}
+    torch.save(saved, out / "checkpoint.pt")
+    train(configure(SMALL), Runtime(out=out, quiet=True, resume=True))
+    assert same(weights(out), weights(tmp_path / "whole"))
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
+    run(tmp_path / "a")
+    run(tmp_path / "b", lr=0.3)
+    (tmp_path / "b/checkpoint.pt").replace(tmp_path / "a/checkpoint.pt")
+    (tmp_path / "a/result.json").unlink()
+    with pytest.raises(ValueError, match=r"other settings \(lr: 0.3 → 0.1\)"):
+        train(configure(SMALL), Runtime(out=tmp_path / "a", quiet=True, resume=True))
+
+
+def test_a_damaged_checkpoint_is_told_apart(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="no checkpoint that loads"):
+        load_checkpoint(path)
+    torch.save({"format": 99}, path)
+    with pytest.raises(ValueError, match="this version"):
+        load_checkpoint(path)
