@@ -154,6 +154,7 @@ def test_two_studies_of_one_name_are_refused(tmp_path, monkeypatch, capsys):
     assert find.load("temperature").claims
 
 
+@pytest.mark.slow
 def test_the_example_study_runs_its_own_loss_in_workers(tmp_path):
     out = tmp_path / "out"
     words = ["study", str(EXAMPLES / "my_study.py"), "--scale", "smoke", "--out", str(out), "--workers", "2"]
