@@ -1,4 +1,4 @@
-"""Write what the docs repeat from the docstrings: tables in docs/api.md, the list of modules in docs/architecture.md.
+"""Write what is repeated from the code: tables in docs/api.md, the modules in docs/architecture.md, the help of train.
 
     python docs/make_pages.py            write them
     python docs/make_pages.py --check    exit 1 if one is not current
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from isotherm import measures, temperature
+from isotherm.cli import train
 from isotherm.losses import catalogue
 from isotherm.train.lookup import TEMPERATURES
 
@@ -72,23 +73,28 @@ def parts() -> dict[str, str]:
     }
 
 
-def main(check: bool) -> int:
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every file that is made, whole or in part, and what it must hold."""
     made = parts()
-    stale = False
-    for name in PAGES:
-        page = DOCS / name
+    for page in (DOCS / name for name in PAGES):
         text = re.sub(
             r"(<!-- made: (\w+) -->\n).*?(\n<!-- end -->)",
             lambda part: f"{part[1]}\n{made[part[2]]}\n{part[3]}",
             page.read_text(),
             flags=re.DOTALL,
         )
-        if text != page.read_text():
-            stale = True
-            print(f"docs/{name} is {'not current: python docs/make_pages.py' if check else 'written'}")
-            if not check:
-                page.write_text(text)
-    return int(check and stale)
+        yield page, text
+    yield train.HELP, train.help_page()
+
+
+def main(check: bool) -> int:
+    stale = [(page, text) for page, text in pages() if not page.exists() or page.read_text() != text]
+    for page, text in stale:
+        name = page.relative_to(DOCS.parent)
+        print(f"{name} is {'not current: python docs/make_pages.py' if check else 'written'}")
+        if not check:
+            page.write_text(text)
+    return int(check and bool(stale))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,10 @@ def isotherm(*arguments, cwd=None, path=()):
 
 @pytest.mark.parametrize(
     "line",
-    ["losses", "losses NTXentLoss", "losses --help", "data list", "data --help", "bench --help", "--help"],
+    [
+        *("losses", "losses NTXentLoss", "data list", "--help"),
+        *(f"{name} --help" for name in "losses data train evaluate inspect compare study report bench check".split()),
+    ],
 )
 def test_lists_and_help_need_no_torch(line):
     out, errors = isotherm(*line.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from isotherm.cli import terminal
 
@@ -30,12 +31,27 @@ examples:
 """
 
 
+HELP = Path(__file__).with_name("train-help.txt")
+"""`isotherm train --help` as `help_page` says it: the settings are the constructors' arguments, which only torch could
+tell. docs/make_pages.py writes it, a test sees that it is current."""
+
+
+def help_page(argv: Sequence[str] = ()) -> str:
+    """Every setting there is for the method, loss, encoder … that these words name."""
+    from isotherm.train import commandline
+
+    return f"{TRAIN}{commandline.help_text(argv)}\n\n{commandline.listing()}\n"
+
+
 def run(argv: Sequence[str]) -> int:
+    if len(argv) == 1 and argv[0] in ("--help", "-h"):
+        print(HELP.read_text(encoding="utf-8"), end="")
+        return 0
     from isotherm.train import commandline
 
     with terminal.mistakes():
         if "--help" in argv or "-h" in argv:
-            print(TRAIN + commandline.help_text(argv) + "\n\n" + commandline.listing())
+            print(help_page(argv), end="")
             return 0
         config, place, only_print = commandline.parse(argv)
         if only_print:
