@@ -43,7 +43,21 @@ def isotherm(*arguments, cwd=None, path=()):
     "line",
     [
         *("losses", "losses NTXentLoss", "data list", "--help"),
-        *(f"{name} --help" for name in "losses data train evaluate inspect compare study report bench check".split()),
+        *(
+            f"{name} --help"
+            for name in [
+                "losses",
+                "data",
+                "train",
+                "evaluate",
+                "inspect",
+                "compare",
+                "study",
+                "report",
+                "bench",
+                "check",
+            ]
+        ),
     ],
 )
 def test_lists_and_help_need_no_torch(line):
