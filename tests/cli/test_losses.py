@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from installed import install
+
 SAYS_WHAT_CAME = """
 import sys
 from isotherm.cli import main
@@ -81,11 +83,7 @@ def test_naming_a_file_runs_it(tmp_path):
 
 
 def test_installed_losses_are_listed_unseen_and_shown_by_name(tmp_path):
-    (tmp_path / "theirs.py").write_text(MINE)
-    about = tmp_path / "theirs-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[isotherm.losses]\nTheirLoss = theirs:Mine\n")
+    install(tmp_path, "theirs", MINE, losses="TheirLoss = theirs:Mine")
     out, errors = isotherm("losses", path=[tmp_path])
     assert errors == ["0 []"]
     assert "TheirLoss" in out

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from installed import install
 from isotherm import doors
 from isotherm.cli import main
 from isotherm.experiments import execute, find
@@ -37,10 +38,8 @@ def mine(tmp_path):
 
 def installed(folder, name, value):
     """A package that brings a study."""
-    about = folder / f"{name.replace('-', '_')}_package-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[isotherm.studies]\n{name} = {value}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    install(folder, f"{name.replace('-', '_')}_package", "", studies=f"{name} = {value}")
 
 
 def refusal(capsys, *words):

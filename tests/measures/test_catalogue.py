@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from installed import install
 from isotherm.measures import catalogue
 from isotherm.measures.measure import Measure
 
@@ -67,12 +68,8 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def installed(tmp_path):
-    """A folder with a package that brings a measure, as an installer leaves it."""
-    (tmp_path / "mine.py").write_text(MINE)
-    info = tmp_path / "mine-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[isotherm.measures]\nspikiness = mine:spikiness\n")
+    """A folder with a package that brings a measure."""
+    install(tmp_path, "mine", MINE, measures="spikiness = mine:spikiness")
     return tmp_path
 
 

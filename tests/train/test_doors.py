@@ -6,6 +6,7 @@ import pytest
 import torch
 import yaml
 
+from installed import install
 from isotherm import doors
 from isotherm.cli import main
 from isotherm.train import runs
@@ -298,13 +299,9 @@ def test_a_temperature_from_a_file_is_a_function_or_a_class_with_settings(mine, 
 
 
 def test_what_an_installed_package_offers_is_found_like_our_own(tmp_path, monkeypatch):
-    (tmp_path / "theirs.py").write_text(OWN_LOSS + ENCODER + DATA + TEMPERATURES)
-    package = tmp_path / "theirs-1.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     groups = {"losses": "Mine", "encoders": "Net", "data": "parts", "temperatures": "tau"}
-    lines = [f"[isotherm.{group}]\ntheir-{group} = theirs:{name}\n" for group, name in groups.items()]
-    (package / "entry_points.txt").write_text("\n".join(lines))
+    points = {group: f"their-{group} = theirs:{name}" for group, name in groups.items()}
+    install(tmp_path, "theirs", OWN_LOSS + ENCODER + DATA + TEMPERATURES, **points)
     monkeypatch.syspath_prepend(str(tmp_path))
     settings = {k: v for k, v in SMALL.items() if "widths" not in k} | {"images": 64, "batch": 32}
     settings |= {"loss": "their-losses", "encoder": "their-encoders", "data": "their-data"}

@@ -29,8 +29,6 @@ class DecoupledNTXentLoss(Loss):
     Fixed points: −s + λ (s/τ + log(1 + m)) when all similarities are s; NT-Xent is 1/τ of it at λ = τ.
     """
 
-    is_potential = True
-
     def __init__(self, temperature: TemperatureLike = 1.0, weight: float = 0.1, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         scaled(temperature)
@@ -55,8 +53,6 @@ class DCLLoss(Loss):
     Fixed points: log(m) when all similarities are equal, m the number of negatives.
     """
 
-    is_potential = True
-
     def __init__(self, temperature: TemperatureLike = 0.1, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         scaled(temperature)
@@ -80,8 +76,6 @@ class DCLWLoss(Loss):
 
     Fixed points: log(m) when all similarities are equal, m the number of negatives: all weights are 1.
     """
-
-    is_potential = True
 
     def __init__(self, temperature: TemperatureLike = 0.1, sigma: float = 0.5, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
@@ -111,8 +105,6 @@ class HardNegativeLoss(Loss):
 
     Fixed points: log(1 + m) when all similarities are equal, whatever β and τ⁺; NT-Xent at β = τ⁺ = 0.
     """
-
-    is_potential = True
 
     def __init__(
         self,

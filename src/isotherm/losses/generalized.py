@@ -36,8 +36,6 @@ class AlignUniformLoss(Loss):
     Fixed points: 0 when all embeddings are equal.
     """
 
-    is_potential = True
-
     def __init__(self, alpha: float = 2.0, t: float = 2.0, weight: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         no_value_per_query(self, reduction, "its uniformity is the logarithm of a mean over pairs")
@@ -82,6 +80,8 @@ class GeneralizedContrastiveLoss(Loss):
     Fixed points: ``lse`` γλ(1/τ + log(1 + m)) when all embeddings are equal, m the number of negatives.
     Differs from the paper: the mean over samples in Alg. 1, so that the value does not grow with the batch.
     """
+
+    is_potential = False
 
     def __init__(
         self,

@@ -42,8 +42,8 @@ class Loss(nn.Module):
     batch: then view 0 holds the queries and the other views their positives.
     """
 
-    is_potential: ClassVar[bool] = False
-    """Whether it is elementwise potentials summed over the negatives and a readout of those sums."""
+    is_potential: ClassVar[bool] = True
+    """Whether it is elementwise potentials summed over all negatives and a readout of those sums, as nearly all are."""
     takes_labels: ClassVar[bool] = False
     """Whether the positives are those with the query's label."""
     negative_free: ClassVar[bool] = False

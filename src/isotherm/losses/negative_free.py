@@ -20,6 +20,7 @@ class _NegativeFree(Loss):
     """Views in, no candidates."""
 
     negative_free = True
+    is_potential = False
     without_negatives = "compares no items"
 
     def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:

@@ -33,8 +33,6 @@ class SimpleContrastiveLoss(Loss):
     Fixed points: 0 when all similarities are equal (default λ).
     """
 
-    is_potential = True
-
     def __init__(self, weight: float | None = None, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         self.weight = None if weight is None else number("weight", weight)
@@ -57,6 +55,8 @@ class HardContrastiveLoss(Loss):
 
     Fixed points: NT-Xent at α = 1; log(1 + m) when all similarities are equal (all tie).
     """
+
+    is_potential = False
 
     def __init__(
         self,
@@ -85,6 +85,8 @@ class HardSimpleLoss(Loss):
 
     Fixed points: the simple loss at α = 1; 0 when all similarities are equal (default λ).
     """
+
+    is_potential = False
 
     def __init__(
         self,
@@ -118,6 +120,8 @@ class TripletLimitLoss(Loss):
 
     Fixed points: 0 when all similarities are equal, and whenever the positive is nearest.
     """
+
+    is_potential = False
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)

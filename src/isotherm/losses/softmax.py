@@ -62,8 +62,6 @@ class NTXentLoss(Loss):
     Differs from the papers: several positives are averaged, each against all candidates; mean over queries, not sum.
     """
 
-    is_potential = True
-
     def __init__(self, temperature: TemperatureLike = 0.2, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         scaled(temperature)
@@ -85,8 +83,6 @@ class InfoNCELoss(Loss):
 
     Fixed points: log(n) when all similarities are equal, n items.
     """
-
-    is_potential = True
 
     def __init__(
         self, temperature: TemperatureLike = 0.2, symmetric: bool = True, reduction: Reduction = "mean"
@@ -116,8 +112,6 @@ class CMCLoss(Loss):
     Differs from the paper: the mean over pairs of views, where it has the sum.
     """
 
-    is_potential = True
-
     def __init__(self, temperature: TemperatureLike = 0.07, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         scaled(temperature)
@@ -143,8 +137,6 @@ class DySTreSSLoss(Loss):
 
     Fixed points: log(1 + m) when all similarities are equal, m the number of negatives.
     """
-
-    is_potential = True
 
     def __init__(
         self,
@@ -198,8 +190,6 @@ class MACLLoss(Loss):
     Differs from the paper: computed so that P → 1 gives 1, with its gradient, and not 0/0.
     """
 
-    is_potential = True
-
     def __init__(
         self,
         temperature: TemperatureLike = 0.1,
@@ -242,6 +232,7 @@ class SupConLoss(Loss):
         self.temperature = temperature
 
     takes_labels = True
+    is_potential = False  # its positives are a sum as well, over a mask of labels
 
     @uncompiled
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:  # type: ignore[override]

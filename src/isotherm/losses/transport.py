@@ -45,8 +45,6 @@ class CACRLoss(Loss):
     Fixed points: 0 when all embeddings are equal (euclidean, inner).
     """
 
-    is_potential = True
-
     def __init__(
         self,
         t_pos: float = 1.0,
