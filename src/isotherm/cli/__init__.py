@@ -43,9 +43,9 @@ EXTRAS = {
     "peers": ("lightly", "pytorch_metric_learning"),
 }
 """Which extra brings a library."""
-PATIENCE = {"OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
-"""Threads that wait for each other sleep instead of spinning: on a busy machine spinning stands in the way of the very
-thread that is waited for. Read when torch is imported; docs/decisions/0014 has the measurement."""
+PATIENCE = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
+"""Threads that wait for each other give their core away soon: on a busy machine one that spins stands in the way of
+the very thread that it waits for. Read when torch is imported; docs/decisions/0014 has the measurement."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
