@@ -53,8 +53,8 @@ def module_of(place: str) -> ModuleType:
     """The module at a path or of a dotted name, run once; what it prints goes to standard error."""
     path = Path(place).expanduser()
     if not place.endswith(".py"):
-        found: ModuleType = _run(place, lambda: importlib.import_module(place))
-        return found
+        result: ModuleType = _run(place, lambda: importlib.import_module(place))
+        return result
     if not path.is_file():
         raise ValueError(f"no file {place}.")
     own = f"isotherm_outside_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}_{digest(place)}"
@@ -84,8 +84,8 @@ def digest(name: str) -> str:
 
 def entry_points(group: str) -> dict[str, str]:
     """Names that installed packages bring, ``[project.entry-points."isotherm.losses"]``, and what they stand for."""
-    found = importlib.metadata.entry_points(group=f"isotherm.{group}")
-    return {point.name: point.value for point in found}
+    result = importlib.metadata.entry_points(group=f"isotherm.{group}")
+    return {point.name: point.value for point in result}
 
 
 def allow(*names: str) -> None:

@@ -30,9 +30,9 @@ def counts(n: int, device: torch.device) -> list[int]:
     """How many rows each process holds, given that this one holds `n`."""
     if size() == 1:
         return [n]
-    found = [torch.zeros(1, dtype=torch.long, device=device) for _ in range(size())]
-    dist.all_gather(found, torch.tensor([n], device=device))
-    return [int(c.item()) for c in found]
+    result = [torch.zeros(1, dtype=torch.long, device=device) for _ in range(size())]
+    dist.all_gather(result, torch.tensor([n], device=device))
+    return [int(c.item()) for c in result]
 
 
 def gather(rows: Tensor) -> Tensor:

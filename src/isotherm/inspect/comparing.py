@@ -168,8 +168,8 @@ def _recorded(folder: Path) -> dict[str, float]:
     if not path.exists():
         raise ValueError(f"{folder} is no finished run: it has no result.json.")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["measures"]
-        return {str(k): float(v) for k, v in _flat(found).items()}
+        result = json.loads(path.read_text(encoding="utf-8"))["measures"]
+        return {str(k): float(v) for k, v in _flat(result).items()}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged: it holds no measures.") from error
 

@@ -94,8 +94,8 @@ def _npz(path: Path) -> dict[str, Column]:
             def take(rows: Array | None, name: str = name, dtype: np.dtype[Any] = dtype) -> Array:
                 if dtype.hasobject:
                     raise ValueError(f"{path}:{name} is refused: it holds Python objects, and {PICKLE}")
-                with np.load(path, allow_pickle=False) as found:
-                    array: Array = found[name]
+                with np.load(path, allow_pickle=False) as result:
+                    array: Array = result[name]
                 return array if rows is None else array[rows]
 
             columns[name] = Column(shape, take)
@@ -105,11 +105,11 @@ def _npz(path: Path) -> dict[str, Column]:
 def _pt(path: Path) -> dict[str, Column]:
     try:
         try:
-            found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            result = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except RuntimeError as error:
             if "mmap" not in str(error):
                 raise
-            found = torch.load(path, map_location="cpu", weights_only=True)  # saved in the old way
+            result = torch.load(path, map_location="cpu", weights_only=True)  # saved in the old way
     except Exception as error:
         if "weights_only" in str(error) or "Weights only" in str(error) or "Unsupported" in str(error):
             raise ValueError(
@@ -117,10 +117,10 @@ def _pt(path: Path) -> dict[str, Column]:
                 "Save the tensor alone, or a dictionary of tensors."
             ) from error
         raise
-    if not isinstance(found, Mapping):
-        found = {"": found}
+    if not isinstance(result, Mapping):
+        result = {"": result}
     columns = {}
-    for name, value in found.items():
+    for name, value in result.items():
         if isinstance(value, Tensor):
             columns[str(name)] = _at_hand(value.detach())
         elif isinstance(value, list | tuple) and all(isinstance(v, int | float | str) for v in value):
@@ -168,17 +168,17 @@ def _parquet(path: Path) -> dict[str, Column]:
 
     def batches(names: list[str], rows: Array | None) -> list[Any]:
         """The wanted rows of these columns, one array a column and batch."""
-        found, start = [], 0
+        result, start = [], 0
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=1 << 16, columns=names):
                 end = start + len(batch)
                 if rows is None:
-                    found.append(batch)
+                    result.append(batch)
                 else:
                     inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
-                    found.append(batch.take(pa.array(inside - start)))
+                    result.append(batch.take(pa.array(inside - start)))
                 start = end
-        return found
+        return result
 
     def vectors(name: str, width: int) -> Callable[[Array | None], Array]:
         def take(rows: Array | None) -> Array:

@@ -218,8 +218,8 @@ def _classes(subject: Subject, names: Sequence[str]) -> tuple[tuple[Class, ...],
 
 
 def _parts(counts: Tensor) -> Floats:
-    found: Floats = (counts.double() / counts.sum().clamp_min(1)).numpy()
-    return found
+    result: Floats = (counts.double() / counts.sum().clamp_min(1)).numpy()
+    return result
 
 
 def _binned(s: Tensor) -> Tensor:

@@ -183,8 +183,8 @@ def _prior(x: Floats, d: int) -> Floats:
     """The density of √d times one coordinate of a point spread evenly over the sphere."""
     scale = math.lgamma(d / 2) - math.lgamma((d - 1) / 2) - math.log(math.pi * d) / 2
     inside = np.clip(1 - x * x / d, 1e-300, None)
-    found: Floats = np.where(x * x < d, np.exp(scale + (d - 3) / 2 * np.log(inside)), 0.0)
-    return found
+    result: Floats = np.where(x * x < d, np.exp(scale + (d - 3) / 2 * np.log(inside)), 0.0)
+    return result
 
 
 def _occupied(parts: Floats) -> slice:
@@ -233,5 +233,5 @@ def flattened(z: NDArray[np.float64], layout: str, seed: int = 0) -> tuple[Float
         return pca, "principal components"
     start = 1e-4 * pca / max(float(pca[:, 0].std()), 1e-12)
     tsne = TSNE(2, perplexity=min(30.0, (len(z) - 1) / 3), init=start, metric="euclidean", random_state=seed)
-    made: Floats = tsne.fit_transform(z.astype(np.float32)).astype(np.float64)
-    return made, "t-SNE"
+    result: Floats = tsne.fit_transform(z.astype(np.float32)).astype(np.float64)
+    return result, "t-SNE"

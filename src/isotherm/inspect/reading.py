@@ -100,8 +100,8 @@ def read(
             )
         )
     z = _floats(column.take(rows), str(path), notes)
-    found = _beside(path, columns, labels, "labels", LABEL_KEYS, notes, but=name)
-    codes, classes = (None, ()) if found is None else _classes(_as_many(found[0], found[1], total, rows), found[0])
+    result = _beside(path, columns, labels, "labels", LABEL_KEYS, notes, but=name)
+    codes, classes = (None, ()) if result is None else _classes(_as_many(result[0], result[1], total, rows), result[0])
     second = None
     if views is not None:
         other = _beside(path, columns, views, "views", (), notes, but=name)
@@ -174,17 +174,17 @@ def _beside(
     if not file.exists():
         keys = f" and {path.name} has only: {', '.join(columns)}" if set(columns) != {""} else ""
         raise ValueError(f"{what} '{text}': there is no such file{keys}.")
-    found = arrays(file)
+    result = arrays(file)
     if key is None:
-        fit = [name for name, c in found.items() if len(c.shape) == (2 if what == "views" else 1)]
-        alone = fit if len(fit) == 1 else list(found) if len(found) == 1 else []
+        fit = [name for name, c in result.items() if len(c.shape) == (2 if what == "views" else 1)]
+        alone = fit if len(fit) == 1 else list(result) if len(result) == 1 else []
         likely = [name for name in usual if name in fit] or alone
         if not likely:
-            raise ValueError(f"{file} holds several arrays; say which: {file}:KEY with KEY one of {', '.join(found)}.")
+            raise ValueError(f"{file} holds several arrays; say which: {file}:KEY with KEY one of {', '.join(result)}.")
         key = likely[0]
-    elif key not in found:
-        raise ValueError(f"{file} has no '{key}'; it holds: {', '.join(found)}.")
-    return f"{file}:{key}" if key else str(file), found[key]
+    elif key not in result:
+        raise ValueError(f"{file} has no '{key}'; it holds: {', '.join(result)}.")
+    return f"{file}:{key}" if key else str(file), result[key]
 
 
 def _as_many(name: str, column: Column, total: int, rows: Array | None) -> Any:

@@ -168,8 +168,8 @@ class Sweep:
             kinds = [(0, others), (1, s.masked_fill(~same, -math.inf))]
         for kind, values in kinds:
             for dim, at in sides:
-                found = self.nearest[1 - kind, at]
-                torch.maximum(found, values.amax(dim), out=found)
+                result = self.nearest[1 - kind, at]
+                torch.maximum(result, values.amax(dim), out=result)
 
 
 def _counted(bins: Tensor) -> Tensor:

@@ -217,17 +217,23 @@ def _has_parts(cell: object) -> bool:
 
 
 def _cell(cell: object, column: str, place: int, numeric: bool, wide: bool, parts: bool) -> str:
-    made = cell if isinstance(cell, Cell) else Cell(cell)
-    text = _text(_shown(made.value))
-    if numeric and parts and isinstance(made.value, float) and made.value.is_integer() and 1 <= abs(made.value) < 1000:
-        text += "." + "0" * (4 - len(f"{abs(made.value):.0f}"))  # 65.00 among 63.33 and 70.12
-    if made.level:
-        text = f'<span class="mark">{SIGNS[made.level].split()[0]} {text}</span>'
-    if made.best:
+    result = cell if isinstance(cell, Cell) else Cell(cell)
+    text = _text(_shown(result.value))
+    if (
+        numeric
+        and parts
+        and isinstance(result.value, float)
+        and result.value.is_integer()
+        and 1 <= abs(result.value) < 1000
+    ):
+        text += "." + "0" * (4 - len(f"{abs(result.value):.0f}"))  # 65.00 among 63.33 and 70.12
+    if result.level:
+        text = f'<span class="mark">{SIGNS[result.level].split()[0]} {text}</span>'
+    if result.best:
         text += '<span class="hidden"> (best)</span>'
-    if made.note:
-        text += f"<small>{_text(made.note)}</small>"
-    kind = _class(" ".join(("n" * numeric, "wide" * wide, made.level or "", "best" * made.best)))
+    if result.note:
+        text += f"<small>{_text(result.note)}</small>"
+    kind = _class(" ".join(("n" * numeric, "wide" * wide, result.level or "", "best" * result.best)))
     if place == 0:
         return f'<th scope="row"{kind}>{text}</th>'
     return f'<td{kind} data-name="{_text(column)}">{text}</td>'
