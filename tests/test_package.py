@@ -52,6 +52,7 @@ def run_bare(folder, code):
     )
 
 
+@pytest.mark.slow
 def test_the_base_works_without_the_extras(bare):
     code = "import torch, isotherm.nn as nn; z = torch.randn(2, 4, 3); print(nn.NTXentLoss()(*z) > 0)"
     done = run_bare(bare, code)
@@ -77,6 +78,7 @@ def test_the_command_line_says_what_is_missing(bare):
     assert done.stderr.strip() == "isotherm: this needs rich: pip install -c constraints.txt 'isotherm[lab]'"
 
 
+@pytest.mark.slow
 def test_importing_losses_does_not_import_the_compiler():
     code = "import sys, isotherm.nn; print('torch._dynamo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
@@ -91,6 +93,7 @@ def test_only_world_knows_torch_distributed():
     assert knows == ["world.py"]
 
 
+@pytest.mark.slow
 def test_the_package_shows_what_there_is_and_imports_nothing_before_it_is_asked():
     code = (
         "import sys, isotherm; print('torch' in sys.modules, *dir(isotherm));"
@@ -105,6 +108,7 @@ def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
+@pytest.mark.slow
 def test_every_python_block_of_the_readme_runs_as_printed():
     codes = blocks("README.md", "python")
     assert len(codes) == 2
@@ -113,6 +117,7 @@ def test_every_python_block_of_the_readme_runs_as_printed():
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_loss_of_the_readme_keeps_the_laws(tmp_path):
     """All but those that take long, which `isotherm check` runs."""
     path = tmp_path / "mine.py"
@@ -130,6 +135,7 @@ def test_architecture_names_every_module_by_its_path():
     assert named == there, f"python docs/make_pages.py; missing {there - named}, gone {named - there}"
 
 
+@pytest.mark.slow
 def test_pages_made_of_docstrings_are_current():
     command = [sys.executable, str(ROOT / "docs/make_pages.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -82,6 +82,7 @@ def test_naming_a_file_runs_it(tmp_path):
     assert errors[1:2] == ["isotherm: ./mine.py has no 'Yours'; it has: NTXentLoss, Mine."]
 
 
+@pytest.mark.slow
 def test_installed_losses_are_listed_unseen_and_shown_by_name(tmp_path):
     install(tmp_path, "theirs", MINE, losses="TheirLoss = theirs:Mine")
     out, errors = isotherm("losses", path=[tmp_path])

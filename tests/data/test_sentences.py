@@ -321,6 +321,7 @@ def test_threads_may_read_at_once(tmp_path):
     assert right == [True] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "megabytes"), [("large.txt", 50), ("large.csv", 12)])
 def test_a_corpus_is_never_in_memory(tmp_path, name, megabytes):
     path = tmp_path / name

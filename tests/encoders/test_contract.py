@@ -119,6 +119,7 @@ def test_the_size_chooses_the_stem_and_the_patch_unless_they_are_given():
     assert encoder("vit_small", size=32, depth=1, patch=8).patch.kernel_size == (8, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["convnet", "small_alexnet", "resnet18", "vit_small", "vae"])
 def test_channels_last_changes_nothing(name):
     network = shaken(short(name).double()).eval()
@@ -130,6 +131,7 @@ def test_channels_last_changes_nothing(name):
     torch.testing.assert_close(last, plain, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["convnet", "small_alexnet", "resnet18", "vit_small", "vae"])
 def test_bfloat16_autocast_trains_in_channels_last(name):
     network = short(name).to(memory_format=torch.channels_last)

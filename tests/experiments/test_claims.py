@@ -223,6 +223,7 @@ def test_partners_share_what_is_varied_in_both():
     assert rows[0][4:] == ["one seed", "inconclusive"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arms"), [("dystress", ("SimCLR", "DySTreSS")), ("cacr", ("CL", "AU-CL", "HN-CL"))])
 def test_rivals_of_a_seed_start_from_the_same_weights_and_images(name, arms):
     points = expand(find.load(name), "smoke")

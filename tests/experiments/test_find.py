@@ -70,6 +70,7 @@ def test_every_study_has_its_name_and_question_from_its_module():
     assert definitions.USUAL == catalogue.USUAL  # said twice so that a definition needs no torch
 
 
+@pytest.mark.slow
 def test_a_study_from_a_file_is_listed_run_and_told_again(mine, tmp_path, capsys):
     assert main(["study", "--list", str(mine)]) == 0
     assert "A question of mine?" in capsys.readouterr().out

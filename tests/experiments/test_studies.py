@@ -161,6 +161,7 @@ def test_another_loss_in_one_line_is_another_study(tmp_path):
     assert "A question?" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_seeds_once_and_only_shape_the_grid():
     study = find.load("temperature")
     cpu = expand(study, "cpu")

@@ -432,6 +432,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
         I.run(save(tmp_path, "npy"), layout="umap")
 
 
+@pytest.mark.slow
 def test_maps_keep_clusters_together():
     for layout in ("tsne", "pca"):
         at, _ = flattened(CLUSTERS.astype(np.float64), layout)
@@ -487,6 +488,7 @@ def pages(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "figures"), [("full", 7), ("bare", 4), ("compare", 4)])
 def test_pages_are_whole_quiet_and_readable(browser, pages, name, figures):
     path = pages / f"{name}.html"

@@ -58,6 +58,7 @@ def test_both_adapters_agree_on_hard_negatives(model, encoder, tokenizer):
     torch.testing.assert_close(value, SentenceTransformerLoss(model.eval(), nn.InfoNCELoss(0.05))(features(model, 3)))
 
 
+@pytest.mark.slow
 def test_the_adapters_import_neither_library():
     code = (
         "import sys, isotherm.integrations.sentence_transformers, isotherm.integrations.transformers;"

@@ -103,6 +103,7 @@ def test_a_measure_of_another_package_is_in_every_place(installed):
     assert "Mean absolute first coordinate" in (installed / "a.html").read_text()
 
 
+@pytest.mark.slow
 def test_an_entry_point_that_is_no_measure_or_takes_a_name_is_told(installed):
     code = "from isotherm.measures.catalogue import measures; measures()"
     environment = {**os.environ, "PYTHONPATH": f"{installed}:{':'.join(sys.path)}"}

@@ -12,6 +12,7 @@ from isotherm.probes import (
 from probed import DIGITS, TEST, TRAIN, network, same_state, state
 
 
+@pytest.mark.slow
 def test_finetuning_learns_and_does_not_change_the_given_encoder():
     body = network()
     body.requires_grad_(False)

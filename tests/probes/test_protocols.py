@@ -30,6 +30,7 @@ def test_protocols_are_the_papers():
     assert protocol("wang-liu").shortened(10).milestones == (4, 6, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(PROTOCOLS))
 def test_protocols_reach_what_the_exact_probe_reaches(name):
     how = protocol(name)

@@ -25,6 +25,7 @@ def test_printed_configuration_round_trips(tmp_path, capsys):
     assert config == parse(words)[0]
 
 
+@pytest.mark.slow
 def test_every_preset_is_a_configuration_of_its_own():
     keys = {configure({}, preset=name).key for name in PRESETS}
     assert len(keys) == len(PRESETS)

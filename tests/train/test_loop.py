@@ -154,6 +154,7 @@ def test_measuring_happens_so_many_times_and_at_the_end():
         assert not when or when[-1] == epochs - 1
 
 
+@pytest.mark.slow
 def test_parts_give_the_gradient_of_the_whole_batch(tmp_path):
     transformer = {"encoder": "vit_small", "encoder.depth": 1, "head": "mocov2", "epochs": 1, "lr": 0.01, "images": 256}
     for method in ("simclr", "mocov2"):
