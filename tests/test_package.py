@@ -46,6 +46,10 @@ def bare(tmp_path_factory):
     return folder
 
 
+def printed_by(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
 def run_bare(folder, code):
     return subprocess.run(
         [sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
@@ -81,7 +85,7 @@ def test_the_command_line_says_what_is_missing(bare):
 @pytest.mark.slow
 def test_importing_losses_does_not_import_the_compiler():
     code = "import sys, isotherm.nn; print('torch._dynamo' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert printed_by(code) == "False\n"
 
 
 def test_only_world_knows_torch_distributed():
@@ -99,8 +103,7 @@ def test_the_package_shows_what_there_is_and_imports_nothing_before_it_is_asked(
         "import sys, isotherm; print('torch' in sys.modules, *dir(isotherm));"
         "import torch; print(float(isotherm.nn.NTXentLoss()(torch.eye(4), torch.eye(4))) > 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False __version__ engine losses measures nn pairing temperature\nTrue\n"
+    assert printed_by(code) == "False __version__ engine losses measures nn pairing temperature\nTrue\n"
 
 
 def blocks(page, language):
