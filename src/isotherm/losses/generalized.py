@@ -13,7 +13,7 @@ from torch import Tensor
 from isotherm import world
 from isotherm.checks import number, one_of, positive
 from isotherm.engine import Linear, LogSumExp, reduce
-from isotherm.losses.loss import Loss, no_value_per_query
+from isotherm.losses.loss import Loss, no_value_per_query, product
 from isotherm.pairing import as_views, in_batch, query_view, unit_views
 from isotherm.temperature import scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
@@ -156,7 +156,7 @@ class GeneralizedContrastiveLoss(Loss):
             sample = sample / sample.norm(dim=1, keepdim=True)
         basis, sample = world.broadcast(basis), world.broadcast(sample)
         # sorted along the last, contiguous dimension: several times faster than sorting columns
-        ours, theirs = (basis.T @ z.T).sort(1).values, (basis.T @ sample.T).sort(1).values
+        ours, theirs = product(basis.T, z.T).sort(1).values, (basis.T @ sample.T).sort(1).values
         return (ours - theirs).square().mean()
 
     def _normal(self, like: Tensor, rows: int, cols: int) -> Tensor:

@@ -267,16 +267,22 @@ def per_query(make: Maker) -> None:
 
 
 def autocast(make: Maker) -> None:
-    """Autocast around it does not touch the similarities."""
-    plain, cast = ([v.requires_grad_() for v in views(2, n=32, d=16, dtype=torch.float32)] for _ in range(2))
+    """Autocast around it does not touch the similarities, nor around its backward pass."""
+
+    def embedded() -> list[Tensor]:
+        return [v.requires_grad_() for v in views(2, n=32, d=16, dtype=torch.float32)]
+
+    plain, half, whole = embedded(), embedded(), embedded()
     expected = make.value(plain)
     expected.backward()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        value = make.value(cast)
+        value = make.value(half)
+        make.value(whole).backward()
     value.backward()
     _close(value, expected, 0.0, "under autocast")
-    for a, b in zip(plain, cast, strict=True):
+    for a, b, c in zip(plain, half, whole, strict=True):
         _close(b.grad, a.grad, 0.0, "the gradient under autocast")
+        _close(c.grad, a.grad, 0.0, "the gradient with backward() under autocast")
 
 
 def without_gradient(make: Maker) -> None:

@@ -107,6 +107,30 @@ def full_precision(views: Sequence[Tensor]) -> torch.autocast:
     return torch.autocast(views[0].device.type if known else "cpu", enabled=False)
 
 
+class _Product(torch.autograd.Function):
+    """a @ b, with a backward pass that no autocast around it makes coarser; it can be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        with full_precision((a,)):
+            return a @ b
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = ctx.saved_tensors
+        return product(grad, b.T), product(a.T, grad)
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """The product of two matrices for a loss that multiplies them itself.
+
+    Plain ``a @ b`` would be exact in the forward pass (`full_precision`) but not in a ``backward()`` under autocast.
+    """
+    result: Tensor = _Product.apply(a, b)  # type: ignore[no-untyped-call]
+    return result
+
+
 def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Tensor:
     """One value per query, view-major; a query that appears in several blocks gets their mean."""
     if len(blocks) == 1:

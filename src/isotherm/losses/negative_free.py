@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from isotherm import world
-from isotherm.losses.loss import Loss, no_value_per_query
+from isotherm.losses.loss import Loss, no_value_per_query, product
 from isotherm.pairing import as_views, unit_views
 from isotherm.types import Reduction
 
@@ -55,7 +55,7 @@ class BarlowTwinsLoss(_NegativeFree):
         return torch.stack([self._pair(a, b) for a, b in combinations(standard, 2)]).mean()
 
     def _pair(self, a: Tensor, b: Tensor) -> Tensor:
-        c = a.T @ b / len(a)
+        c = product(a.T, b) / len(a)
         on = (1 - c.diagonal()).square().sum()
         off = c.square().sum() - c.diagonal().square().sum()
         return on + self.weight * off
@@ -100,7 +100,7 @@ class VICRegLoss(_NegativeFree):
     def _shape(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """How flat the features are, and how mixed."""
         centred = z - z.mean(0)
-        covariance = centred.T @ centred / (len(z) - 1)
+        covariance = product(centred.T, centred) / (len(z) - 1)
         variances = covariance.diagonal()
         flat = torch.relu(1 - torch.sqrt(variances + 1e-4)).mean()
         mixed = (covariance.square().sum() - variances.square().sum()) / z.shape[1]
