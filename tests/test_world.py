@@ -8,7 +8,7 @@ import processes
 from found import LOSSES, NEGATIVE_FREE, labels, make, views
 from isotherm import world
 
-SPLITS = {"equal": (4, 4), "unequal": (3, 5)}
+SPLITS = {"equal": (4, 4), "one item here": (1, 7)}
 FURTHER = {
     "InfoNCELoss": [{"symmetric": False}],
     "CACRLoss": [{"cost": "rbf"}],
@@ -51,6 +51,10 @@ def process(rank, folder):
         torch.save(every_case(z, labels(sum(split))[mine], views(1, n=6, seed=9)[0]), f"{folder}/{name}{rank}.pt")
         assert torch.equal(world.gather(torch.full((split[rank],), rank)).bincount(), torch.tensor(split))
     assert world.size() == 2
+    for name in ("NTXentLoss", "InfoNCELoss", "CACRLoss", "BarlowTwinsLoss", "VICRegLoss"):
+        for unlike in (views(2 + rank, n=4), views(2, n=4, d=5 + rank)):
+            with pytest.raises(ValueError, match="every process must bring as many"):
+                make(name)(*unlike)
     dist.destroy_process_group()
 
 

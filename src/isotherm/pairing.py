@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from isotherm import world
 from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
+from isotherm.engine.once import once_differentiable
 from isotherm.types import Pairs
 
 Views = Sequence[Tensor]
@@ -99,7 +99,7 @@ def one_way(queries: Tensor, *keys: Tensor, further: Tensor | None = None) -> li
     `further` (M, D) are more negatives for every query: SimCSE's hard negatives, one or more for each item.
     """
     q, *partners = unit_views([queries, *keys])
-    n, everyone = _batch("one_way", [q])
+    n, everyone = _batch("one_way", [q, *partners, *([] if further is None else [further])])
     positives = torch.stack([(q * k).sum(1) for k in partners], 1)
     candidates = [world.gather(k) for k in partners]
     negatives = len(partners) * (everyone.total - 1)
@@ -119,6 +119,7 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
     `index` says which entry is whose; `among` names the entries that may be negatives (all of them by default).
     """
     q = unit(queries, "queries")
+    index = index.clone()  # backward reads it again, and the caller may fill it anew
     if index.shape != (len(q),):
         raise ValueError(f"index must name one bank entry per query, shape ({len(q)},); got {tuple(index.shape)}.")
     entries = unit(_like(bank, q, "bank"), "bank")
@@ -145,7 +146,7 @@ def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
     labels = torch.as_tensor(labels, device=z.device)
     if labels.shape != (len(z),):
         raise ValueError(f"labels must hold one label per embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
-    everyone = _Everyone(len(z), z.device)
+    everyone = _Everyone([z])
     every_label = world.gather(labels)
     kinds, place, counts = torch.unique(every_label, return_inverse=True, return_counts=True)
     if (counts < 2).any():
@@ -183,8 +184,9 @@ def unit(z: Tensor, name: str) -> Tensor:
 def as_views(views: Views, at_least: int = 1) -> list[Tensor]:
     """The views checked against each other, finite, in at least float32; lengths as they come."""
     views = _alike(views)
-    if len(views[0]) < at_least:
-        raise ValueError(f"at least {at_least} items are needed, got {len(views[0])}. Use a larger batch.")
+    items = _Everyone(views).total
+    if items < at_least:
+        raise ValueError(f"at least {at_least} items are needed, got {items}. Use a larger batch.")
     for i, view in enumerate(views):
         finite = torch.isfinite(view.detach()).all(1)
         if not finite.all():
@@ -269,8 +271,14 @@ def _bad_rows(bad: Tensor, what: str, names: Sequence[str]) -> str:
 class _Everyone:
     """The items of all processes: how many, their global ids, and which are mine."""
 
-    def __init__(self, n: int, device: torch.device) -> None:
-        counts = world.counts(n, device)
+    def __init__(self, views: Views) -> None:
+        n, device = len(views[0]), views[0].device
+        shapes = world.everyone([n, len(views), views[0].shape[1]], device)
+        for what, column in (("views", 1), ("numbers in an embedding", 2)):
+            seen = [shape[column] for shape in shapes]
+            if len(set(seen)) > 1:  # they would wait for each other for ever
+                raise ValueError(f"every process must bring as many {what} as the others; they bring {seen}.")
+        counts = [shape[0] for shape in shapes]
         self.total = sum(counts)
         self.all = torch.arange(self.total, device=device)
         start = sum(counts[: world.rank()])
@@ -278,7 +286,7 @@ class _Everyone:
 
 
 def _batch(pairing: str, views: Views) -> tuple[int, _Everyone]:
-    everyone = _Everyone(len(views[0]), views[0].device)
+    everyone = _Everyone(views)
     if everyone.total < 2:
         raise ValueError(
             f"{pairing} needs at least 2 items to have a negative, got {everyone.total}. Use a larger batch."

@@ -267,7 +267,7 @@ class _Ratio:
         tau = self.temperature(s)
         if self.times != 1:
             tau = tau / self.times
-        return torch.div(s, tau, out=out), lambda g: (g.div_(tau), ())
+        return torch.div(s, tau, out=out), lambda g: (g.div_(tau), (None,) * len(self.parameters))
 
 
 def scaled(temperature: TemperatureLike, times: float = 1.0) -> engine.Elementwise:
@@ -287,15 +287,15 @@ def scaled(temperature: TemperatureLike, times: float = 1.0) -> engine.Elementwi
     detach = bool(getattr(temperature, "detach", True))
     lowest = None if isinstance(temperature, type) else getattr(temperature, "lowest", None)
     bound = math.inf if lowest is None else abs(times) / float(lowest)
-    parameters = tuple(temperature.parameters()) if isinstance(temperature, nn.Module) else ()
+    held = (*temperature.parameters(), *temperature.buffers()) if isinstance(temperature, nn.Module) else ()
     tau: Any = temperature
     if lowest is None:
         tau = _on_the_sphere(temperature)
-    if detach and not parameters:
-        return _Ratio(tau, times, bound)
+    if detach and not any(tensor.requires_grad for tensor in held):
+        return _Ratio(tau, times, bound, held)
     if detach:
-        return engine.Smooth(lambda s: s * times / tau(s.detach()), parameters, bound)
-    return engine.Smooth(lambda s: s * times / tau(s), parameters, bound)
+        return engine.Smooth(lambda s: s * times / tau(s.detach()), held, bound)
+    return engine.Smooth(lambda s: s * times / tau(s), held, bound)
 
 
 def _on_the_sphere(temperature: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -7,7 +7,7 @@ of one process holding the whole batch, also when the local batches differ in si
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,19 @@ def rank() -> int:
     return dist.get_rank() if size() > 1 else 0
 
 
+def everyone(numbers: Sequence[int], device: torch.device) -> list[list[int]]:
+    """What each process brings, given that this one brings these whole numbers."""
+    if size() == 1:
+        return [list(numbers)]
+    mine = torch.tensor(list(numbers), device=device)
+    result = [torch.zeros_like(mine) for _ in range(size())]
+    dist.all_gather(result, mine)
+    return [each.tolist() for each in result]
+
+
 def counts(n: int, device: torch.device) -> list[int]:
     """How many rows each process holds, given that this one holds `n`."""
-    if size() == 1:
-        return [n]
-    result = [torch.zeros(1, dtype=torch.long, device=device) for _ in range(size())]
-    dist.all_gather(result, torch.tensor([n], device=device))
-    return [int(c.item()) for c in result]
+    return [each[0] for each in everyone([n], device)]
 
 
 def gather(rows: Tensor) -> Tensor:
@@ -124,9 +130,7 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        everyone = grad.contiguous().clone()
-        dist.all_reduce(everyone)
-        return everyone
+        return total(grad)
 
 
 class _Gather(torch.autograd.Function):
@@ -142,7 +146,5 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        total = grad.contiguous().clone()
-        dist.all_reduce(total)
         start = sum(ctx.counts[: rank()])
-        return total[start : start + ctx.counts[rank()]]
+        return total(grad)[start : start + ctx.counts[rank()]]

@@ -28,7 +28,7 @@ class Elementwise(Protocol):
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
-        """The learnable tensors f depends on."""
+        """The tensors f depends on, learnable or not."""
 
     def __call__(self, s: Tensor) -> Tensor:
         """f(s) as a differentiable expression."""

@@ -85,6 +85,10 @@ class Reduction(Protocol):
         """What gradients flow through, in the order of `pull`."""
 
     @property
+    def constants(self) -> tuple[Elementwise, ...]:
+        """What is evaluated in both passes and no gradient flows through."""
+
+    @property
     def exponent_bound(self) -> float:
         """The largest |E| that is exponentiated."""
 
@@ -145,6 +149,7 @@ class LogSumExp:
 
     energy: Elementwise
     where: Mask | None = None
+    constants: tuple[Elementwise, ...] = ()
 
     @property
     def functions(self) -> tuple[Elementwise, ...]:
@@ -193,6 +198,10 @@ class Expectation:
         return (self.of,) if self.detach_weights else (self.of, self.energy)
 
     @property
+    def constants(self) -> tuple[Elementwise, ...]:
+        return (self.energy,) if self.detach_weights else ()
+
+    @property
     def exponent_bound(self) -> float:
         return self.energy.bound
 
@@ -237,6 +246,7 @@ class Total:
     of: Elementwise = SIMILARITY
     where: Mask | None = None
     exponent_bound: float = 0.0
+    constants: tuple[Elementwise, ...] = ()
 
     @property
     def functions(self) -> tuple[Elementwise, ...]:

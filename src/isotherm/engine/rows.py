@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from isotherm.engine.masks import Mask
+from isotherm.engine.once import once_differentiable
+from isotherm.engine.reductions import LOWEST
 from isotherm.engine.tiles import ROW_TILE, ROWS, _blocks, _edge
 from isotherm.types import Pairs
 
@@ -25,7 +26,8 @@ RowFunction = Callable[[Tensor, Tensor], Tensor]
 def apply_rows(pairs: Pairs, function: RowFunction, *, parameters: Sequence[Tensor] = ()) -> Tensor:
     """`function` of each query's positives and its whole row of negatives, one value per query.
 
-    Hidden entries are −inf, so softmax, sort and top-k see them last; their gradient is dropped.
+    Hidden entries are −inf, so softmax, sort and top-k see them last; their gradient is dropped, and so is what they
+    would add to that of the parameters.
     `parameters` are learnable tensors that `function` uses.
     """
     candidates = pairs.queries if pairs.candidates is None else pairs.candidates
@@ -70,13 +72,12 @@ class _Rows(torch.autograd.Function):
         learned = [torch.zeros_like(p) for p in learnable]
         with torch.autocast(queries.device.type, enabled=False):
             for rows in _blocks(len(queries), ctx.height):
-                with torch.enable_grad():
-                    s = _strip(queries, candidates, ctx.hidden, rows).requires_grad_()
-                    p = positives[rows].detach().requires_grad_()
-                    values = ctx.function(p, s)
-                ds, dpositive, *rest = torch.autograd.grad(
-                    values, (s, p, *learnable), upstream[rows], allow_unused=True
-                )
+                s = _strip(queries, candidates, ctx.hidden, rows)
+                p = positives[rows].detach()
+                ds, dpositive, *rest = _slopes(ctx.function, p, s, learnable, upstream[rows])
+                if not all(part is None or bool(torch.isfinite(part).all()) for part in rest):
+                    # 0 · ∞ at hidden entries: their limit from where they are finite
+                    _, _, *rest = _slopes(ctx.function, p, s.clamp_min(LOWEST), learnable, upstream[rows])
                 if dpositive is not None:
                     dp[rows] = dpositive
                 for total, part in zip(learned, rest, strict=True):
@@ -88,6 +89,16 @@ class _Rows(torch.autograd.Function):
                     dc.addmm_(ds.T, queries[rows])
         gradients = iter(learned)
         return (None, None, None, dq, dc, dp, *(next(gradients) if p.requires_grad else None for p in parameters))
+
+
+def _slopes(
+    function: RowFunction, p: Tensor, s: Tensor, learnable: Sequence[Tensor], upstream: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of a strip's negatives, of its positives, and of the function's parameters."""
+    with torch.enable_grad():
+        leaves = (s.detach().requires_grad_(), p.detach().requires_grad_())
+        values = function(leaves[1], leaves[0])
+    return torch.autograd.grad(values, (*leaves, *learnable), upstream, allow_unused=True)
 
 
 def _strip(queries: Tensor, candidates: Tensor, hidden: Mask, rows: slice) -> Tensor:

@@ -26,6 +26,28 @@ def kth_largest(rows: Tensor, k: int) -> Tensor:
     return rows.topk(k, dim=1, sorted=False).values.amin(1)
 
 
+def twins(rows: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The rows that are exact copies of an earlier one, and the earlier one of each; None if there are none.
+
+    By a sum of whole numbers over each row's bits, which is the same for copies wherever they stand; equal sums are
+    looked at.
+    """
+    sums, place = torch.unique(torch.cat([_sum_of_bits(part) for part in rows.split(4096)]), return_inverse=True)
+    if len(sums) == len(rows):
+        return None
+    each = torch.arange(len(rows), device=rows.device)
+    first = each.new_full((len(sums),), len(rows)).scatter_reduce(0, place, each, "amin")[place]
+    copies = torch.nonzero((first != each) & (rows == rows[first]).all(1))[:, 0]
+    return (copies, first[copies]) if len(copies) else None
+
+
+def _sum_of_bits(rows: Tensor) -> Tensor:
+    """A whole number for each row, from its bits alone."""
+    words = (rows + 0.0).view(torch.int32)  # −0 is 0
+    weights = torch.randint(1 << 30, words.shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+    return (words * weights.to(rows.device)).sum(1, dtype=torch.int64)
+
+
 def largest_values(rows: Tensor, k: int) -> Tensor:
     """The k largest values of each row, the largest first."""
     if rows.shape[1] // LAYERS < 4 * k:

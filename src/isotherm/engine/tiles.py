@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from isotherm.engine.elementwise import Linear
 from isotherm.engine.masks import Mask
+from isotherm.engine.once import once_differentiable
 from isotherm.engine.reductions import Gradient, Hide, Reduction, Side, Sums, Total
 from isotherm.engine.scratch import Scratch
-from isotherm.engine.select import kth_largest
+from isotherm.engine.select import kth_largest, twins
 from isotherm.types import Pairs
 
 TILE = 512  # rows and columns; 1 MB of float32 stays in the second-level cache (docs/benchmarks.md)
@@ -71,6 +71,8 @@ class Plan:
     top_k: int | None
     tile: int | None
     fixed: bool
+    twins: tuple[Tensor, Tensor] | None = None
+    """With `top_k`: candidates that are copies, and what they are copies of."""
 
     def tiles(self, n: int, m: int) -> Iterator[Tile]:
         if self.top_k is not None:  # whole rows, so that a row's threshold is known when it is summed
@@ -93,7 +95,12 @@ class Plan:
                     yield Tile(rows, cols, ((1, rows),), ((1, rows),))
 
     def parameters(self) -> tuple[Tensor, ...]:
+        """What gets a gradient besides the embeddings."""
         return tuple(p for r in self.reductions for f in r.functions for p in f.parameters)
+
+    def constants(self) -> tuple[Tensor, ...]:
+        """What both passes read and gets no gradient."""
+        return tuple(p for r in self.reductions for f in r.constants for p in f.parameters)
 
 
 def _blocks(size: int, step: int) -> list[slice]:
@@ -103,29 +110,30 @@ def _blocks(size: int, step: int) -> list[slice]:
 def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tuple[Tensor, ...]:
     """Each reduction over the negatives of every query: one vector a reduction.
 
-    `top_k` keeps only the k nearest negatives of each query (all of those tied with the k-th); the choice
-    is a constant for the gradient.
+    `top_k` keeps only the k nearest negatives of each query (all of those tied with the k-th, as copies of one
+    candidate are); the choice is a constant for the gradient.
     """
     reductions = tuple(reductions)
     if top_k is None:
         easy = [isinstance(r, Total) and isinstance(r.of, Linear) for r in reductions]
         if all(easy):
             return tuple(_linear_total(pairs, r) for r in reductions)  # type: ignore[arg-type]
+    if top_k is not None and pairs.mutual:
+        return _both_ways(pairs, reductions, top_k)
+    candidates = pairs.candidates
+    if candidates is None and top_k is not None:
+        candidates = pairs.queries
     bound = max(r.exponent_bound for r in reductions)
     plan = Plan(
         reductions,
         pairs.hidden,
-        symmetric=pairs.candidates is None and top_k is None,
+        symmetric=candidates is None,
         mutual=pairs.mutual,
         top_k=top_k,
         tile=_edge.get(),
         fixed=bound <= EXPONENT_LIMIT.get(pairs.queries.dtype, 0.0),
+        twins=None if top_k is None or candidates is None else twins(candidates.detach()),
     )
-    if top_k is not None and pairs.mutual:
-        return _both_ways(pairs, reductions, top_k)
-    candidates = pairs.candidates
-    if candidates is None and not plan.symmetric:
-        candidates = pairs.queries
     tensors = (pairs.queries, candidates, *plan.parameters())
     values: tuple[Tensor, ...] = _Reduce.apply(plan, *tensors)  # type: ignore[no-untyped-call]
     return values
@@ -170,7 +178,8 @@ class _Reduce(torch.autograd.Function):
         values = tuple(r.value(total) for r, total in zip(plan.reductions, sums, strict=True))
         masses = [total.log_mass for total in sums]
         ctx.plan = plan
-        ctx.save_for_backward(queries, candidates, *masses, *values)
+        # backward reads the parameters again: saved, so that autograd refuses if they have changed meanwhile
+        ctx.save_for_backward(queries, candidates, *masses, *values, *parameters, *plan.constants())
         return values
 
     @staticmethod
@@ -184,7 +193,7 @@ class _Reduce(torch.autograd.Function):
         scale = scale.where((scale > 0) & torch.isfinite(scale), torch.ones_like(scale))
         gradients = [
             Gradient(g / scale, mass, value, plan.fixed)
-            for g, mass, value in zip(upstream, rest[:k], rest[k:], strict=True)
+            for g, mass, value in zip(upstream, rest[:k], rest[k : 2 * k], strict=True)
         ]
         others = queries if candidates is None else candidates
         want_queries, want_candidates = ctx.needs_input_grad[1:3]
@@ -248,6 +257,9 @@ def _hides(plan: Plan, tile: Tile, s: Tensor, scratch: Scratch) -> Sequence[Hide
     near: Tensor | None = None
     if plan.top_k is not None:
         near = scratch.take("near", s.shape).copy_(s)
+        if plan.twins is not None:  # the matrix product rounds equal columns differently
+            copies, originals = plan.twins
+            near[:, copies] = near[:, originals]
         plan.hidden.hide(near, tile.rows, tile.cols, -math.inf)
         near.ge_(kth_largest(near, plan.top_k)[:, None])  # 1 where it counts, else 0
 
