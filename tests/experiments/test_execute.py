@@ -119,10 +119,6 @@ def test_a_failed_run_is_told_at_the_end(tmp_path, capsys):
     assert "claim" not in said.out
     assert len(read(folder)) == 1
     assert (folder / "report.html").exists()
-    assert not list(folder.glob("runs/*/.lock.*"))
-    again = main(["study", str(study), "--out", str(folder), "--workers", "1"])
-    assert again == 1  # it is tried again, and fails for its own reason
-    assert "step 1: the loss (nan) is not finite" in capsys.readouterr().err
 
 
 def test_seeds_are_counted_for_each_measure(tmp_path):
@@ -260,6 +256,11 @@ def test_records_that_are_not_asked_for_are_not_lost(made, tmp_path):
     assert len(read(tmp_path)) == 1
     assert len((tmp_path / FORMER).read_text().splitlines()) == 1
     assert len(execute.run_points(small(), tmp_path)) == 2
+    more = [replace(point, measure=(*point.measure, "nearest")) for point in small()]
+    progress = Progress.of(more, tmp_path)
+    assert progress.todo == more  # they lack what is asked for now
+    Ledger(more, progress).write()
+    assert len((tmp_path / FORMER).read_text().splitlines()) == 2
 
 
 def test_damaged_records_are_kept_and_the_runs_folders_count(made, tmp_path):

@@ -124,9 +124,8 @@ class Progress:
         )
 
     def former(self) -> list[Record]:
-        """Finished runs of earlier records that are not asked for now: other seeds, arms that are gone."""
-        asked = {point.config.key for point in self.points}
-        return [record for key, record in self._stored.items() if key not in asked]
+        """Records of finished runs that are made again, or not asked for now: other seeds, arms that are gone."""
+        return [record for key, record in self._stored.items() if key not in self.finished]
 
     def latest(self, key: str) -> str:
         """The last line that a run has written about itself."""

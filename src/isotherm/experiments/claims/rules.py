@@ -48,6 +48,11 @@ def bound(direction: int, least: float) -> str:
     return f"at least {least:g}" if direction > 0 else f"at most {-least:g}"
 
 
+def beyond(noise: float) -> str:
+    """That a difference must exceed this scatter of the seeds, where there is one."""
+    return f", by more than the seeds scatter ({noise:.4f})" if noise > 0 else ""
+
+
 @dataclass(frozen=True)
 class Trend(OfOneMeasure):
     """It rises (direction 1) or falls (−1): Spearman's ρ of the means at least `least`, and no seed against it."""
@@ -102,7 +107,7 @@ class InvertedU(OfOneMeasure):
             below_the_best_at_the_ends=[round(d, 4) for d in drops],
             must_exceed=round(noise, 4),
             runs=line.runs,
-            wanted=f"the best inside, both ends below it by more than {noise:.4f}, two seeds or more",
+            wanted=f"the best inside, both ends below it{beyond(noise)}, two seeds or more",
         )
         return Verdict(held, evidence)
 
@@ -127,7 +132,7 @@ class Behind(OfOneMeasure):
             best_at=rival.at,
             gap=round(gap, 4),
             least=self.by,
-            wanted=f"{self.arm} below the best of {self.rival} by {self.by:g} or more, and by more than {noise:.4f}",
+            wanted=f"{self.arm} below the best of {self.rival} by {self.by:g} or more{beyond(noise)}",
         )
         return Verdict(runs > 0 and gap >= self.by and gap > noise, evidence)
 
@@ -161,8 +166,8 @@ class Recovers(OfOneMeasure):
             within=self.within,
             lacking=round(lacking, 4),
             must_exceed=round(noise, 4),
-            wanted=f"{self.weak} lacks more than {noise:.4f}; {self.arm} makes up half of it or more, and comes within "
-            f"{self.within:g} of the best of {self.rival}",
+            wanted=f"{self.weak} worse than the best of {self.rival}{beyond(noise)}; {self.arm} makes up half of that "
+            f"or more, and comes within {self.within:g}",
         )
         return Verdict(bool(runs > 0 and lacking > noise and near and made_up >= 0.5), evidence)
 
@@ -214,8 +219,8 @@ class PrefersLarger(OfOneMeasure):
             best_at=dict(zip((self.arm, self.than), best_at, strict=True)),
             ahead_at_the_largest=round(ahead, 4),
             must_exceed=round(noise, 4),
-            wanted=f"the best of {self.arm} at a larger value than that of {self.than}, and ahead at the largest by "
-            f"more than {noise:.4f}, two seeds or more",
+            wanted=f"the best of {self.arm} at a larger value than that of {self.than}, and ahead at the largest"
+            f"{beyond(noise)}, two seeds or more",
         )
         return Verdict(mine.runs > 1 and best_at[0] > best_at[1] and ahead > noise, evidence)
 
