@@ -183,7 +183,7 @@ def test_runs_on_other_data_are_made_again(tmp_path, arrays, changed):
     assert progress.todo == []
     progress.compare_data()
     assert progress.todo == points
-    assert "1 of the runs that were done: made again" in progress.notes[0]
+    assert "1, are made again: the data behind the name has changed" in progress.notes[0]
     assert (folder / "runs/aside" / point.config.key / "measured.json").exists()
     before = same.finished[point.config.key]
     after = attempt(*progress.task(point))
@@ -210,7 +210,7 @@ def test_data_that_is_gone_troubles_nobody_whose_runs_are_done(tmp_path, arrays)
     progress = Progress.of(points, tmp_path / "s")
     progress.compare_data()
     assert progress.todo == []
-    assert "not compared with the data, which is not here" in progress.notes[0]
+    assert "the data that they would be compared with is not here" in progress.notes[0]
 
 
 def test_versions_and_unknown_data_are_told_where_runs_differ(tmp_path):

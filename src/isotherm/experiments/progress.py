@@ -95,10 +95,10 @@ class Progress:
         self.before = len(self.finished)
         not_here = sum(bool(data) and not self.data[key] for key, data in known.items())
         says = {
-            f"made again, as the data behind its name has changed since (former folders: runs/{ASIDE})": len(other),
-            "not compared with the data, which is not here": not_here,
+            f"are made again: the data behind the name has changed since (former folders: runs/{ASIDE})": len(other),
+            "are taken as they are: the data that they would be compared with is not here": not_here,
         }
-        self.notes += [f"{count} of the runs that were done: {what}." for what, count in says.items() if count]
+        self.notes += [f"Runs that were done before, {count}, {what}." for what, count in says.items() if count]
 
     def record(self, point: Point) -> Record:
         """A run as it stands."""

@@ -32,7 +32,10 @@ class EntropyRises:
         held = bool(rows) and smallest > 0
         smallest = smallest if rows else math.nan
         temperatures = list(self.temperatures)
-        return Verdict(held, Evidence(temperatures=temperatures, mean_entropy=rows, smallest_step=smallest))
+        evidence = Evidence(
+            temperatures=temperatures, mean_entropy=rows, smallest_step=smallest, wanted="every step above 0"
+        )
+        return Verdict(held, evidence)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class GradientsAgree:
             s = similarities(record)[:64]
             worst = max(worst, *(closed_forms(s, t) for t in self.temperatures))
         held = runs > 0 and worst <= self.within
-        return Verdict(held, Evidence(largest_difference=worst, within=self.within, runs=runs))
+        wanted = f"at most {self.within:g}"
+        return Verdict(held, Evidence(largest_difference=worst, within=self.within, runs=runs, wanted=wanted))
 
 
 def with_embeddings(records: Records, arm: str) -> Iterator[Record]:
