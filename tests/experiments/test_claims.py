@@ -290,6 +290,12 @@ def test_a_value_that_is_none_is_in_no_mean():
     assert comparing.differences(Records([*records, record("b", 1, {"x": 1}, m=1.0)]), Comparison("b", "m")) == []
 
 
+def test_a_line_of_evidence_names_a_few_of_many_missing_runs():
+    missing = [f"a, seed {i} failed: no luck" for i in range(5)]
+    said = report.evidence({"rho": 1, "missing": missing})
+    assert said == f"rho 1; missing: {'; '.join(missing[:3])}; and 2 more"
+
+
 # evidence
 
 

@@ -37,6 +37,8 @@ FAIR = (
 )
 THRESHOLDS = ("least", "most", "most_of_it", "must_exceed", "share", "within", "within_the_first")
 """Numbers of evidence that the words of what was wanted have."""
+FEW = 3
+"""Missing runs that the evidence of a claim names; the page has a table of all."""
 
 
 @dataclass(frozen=True)
@@ -277,8 +279,11 @@ def evidence(numbers: files.Json) -> str:
             words.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
         elif name == "parts":
             words.extend(map(evidence, value))
-        elif name in ("wanted", "missing"):
-            words.append(f"{name}: {_words(value)}")
+        elif name == "wanted":
+            words.append(f"wanted: {value}")
+        elif name == "missing":
+            more = [f"and {len(value) - FEW} more"] if len(value) > FEW else []
+            words.append(f"missing: {'; '.join([*value[:FEW], *more])}")
         else:
             words.append(f"{name.replace('_', ' ')} {_words(value)}")
     return re.sub(r"(?<!\w)-(?=[\d.])", "−", "; ".join(words))
@@ -291,7 +296,7 @@ def _words(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
     if isinstance(value, list):
-        return ("; " if any(isinstance(each, str) for each in value) else ", ").join(map(_words, value))
+        return ", ".join(map(_words, value))
     if value is None:
         return "unknown"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
