@@ -166,9 +166,10 @@ def test_rules_say_what_they_need_and_can_be_put_together():
     assert rules.Gains("after", Where("a"), ("before",), 0.1).measures == ("after", "before")
     verdict = both.judge(records)
     assert not verdict.held
+    wanted = "wanted: above each by more than 2 standard errors over seeds"
     assert (
         report.evidence(verdict.evidence.as_dict())
-        == "point a; ahead of b +1.0000 ± 0.0000; point b; ahead of a no runs"
+        == f"point a; ahead of b +1.0000 ± 0.0000; {wanted}; point b; ahead of a no runs; {wanted}"
     )
 
 
@@ -189,6 +190,131 @@ def test_evidence_is_json_even_without_numbers():
     assert not any(c["held"] for c in judged)
     text = json.dumps(judged, allow_nan=False)
     assert all(report.evidence(c["evidence"]) for c in json.loads(text))
+
+
+# nothing holds without runs
+
+RULES = (
+    rules.Trend("m", "a", 1, over="x"),
+    rules.InvertedU("m", "a", over="x"),
+    rules.Behind("m", "a", "b", by=-1, over="x"),
+    rules.Recovers("m", "a", "b", "c", within=9, over="x"),
+    rules.Flatter("m", "a", "b", over="x"),
+    rules.PrefersLarger("m", "a", "b", over="x"),
+    rules.Alike("m", [Where("a")], within=9),
+    rules.Alike("m", [Where("a"), Where("b")], within=9),
+    rules.Narrower("m", ["a"], "x"),
+    rules.Narrower("m", ["a", "b"], "x"),
+    rules.TrendEverywhere("m", "a", "x", "y", 1, part=0),
+    rules.BestMoves("m", "a", "x", "y", -1),
+    rules.Saturates("m", [Where("a")], "x", 0.5, 1),
+    rules.Later("m", Where("a"), "x", "y", 0.5),
+    rules.Loses("m", [Where("a")], "x", least=-9),
+    rules.Keeps("m", [], "x", most=9),
+    rules.Keeps("m", [Where("a")], "x", most=9),
+    rules.Ahead("m", Where("a"), [Where("b")]),
+    rules.NoWorse("m", Where("a"), [Where("b")], within=9),
+    rules.Ordered("m", [Where("a")]),
+    rules.Ordered("m", []),
+    rules.Ordered("m", [Where("a"), Where("b")]),
+    rules.Gains("m", Where("a"), (), least=-9),
+    rules.Gains("m", Where("a"), ("k",), least=-9),
+    rules.SmallerDrop("m", "a", ["b"], "x", 1, 3),
+    rules.SmallerDrop("m", "a", [], "x", 1, 3),
+    rules.Faster("m", Where("a"), [Where("b")]),
+    rules.Faster("m", Where("a"), []),
+    rules.Among({"x": 1}, rules.Keeps("m", [Where("a")], "x", most=9)),
+    rules.Every([]),
+    rules.Every([rules.Keeps("m", [], "x", most=9)]),
+)
+
+
+def test_every_rule_is_among_those_that_are_tried_without_runs():
+    kinds = {k for k in vars(rules).values() if isinstance(k, type) and k.__module__ == rules.__name__}
+    assert kinds - {type(rule) for rule in RULES} == {rules.Fall}  # what two of them share
+
+
+def grid(value, k=0.0):
+    seen = [{"epoch": 1, "m": value}]
+    return [
+        Record(a, {"x": x, "y": y}, s, f"{a}{x}{y}{s}", {"m": value, "k": k}, 1.0, {}, NOWHERE, training=seen)
+        for a in "abc"
+        for x in (1, 2, 3)
+        for y in (1, 2, 3)
+        for s in (0, 1, 2)
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        grid(math.nan),
+        grid(math.inf),
+        grid(None),
+        grid(math.nan, math.nan),
+        grid(0.5)[:1],
+        [replace(grid(0.5)[0], training=())],
+    ],
+    ids=["none", "nan", "inf", "null", "all nan", "one", "one without its training"],
+)
+def test_no_rule_holds_without_values(rule, records):
+    assert not rule.judge(Records(records)).held
+    assert not Claim("x", "", rule).judge(Records(records)).held
+
+
+@pytest.mark.parametrize(
+    "lack",
+    [{"measures": {"m": math.nan}}, {"measures": {}}, {"state": "failed", "failure": "no luck"}, {"state": "planned"}],
+)
+def test_a_claim_does_not_hold_on_what_is_left(lack):
+    whole = arm("a", {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4})
+    claim = Claim("It rises.", "", rules.Trend("m", "a", 1, over="x"))
+    assert claim.judge(Records(whole)).held
+    lost = [replace(whole[0], **lack), *whole[1:]]
+    verdict = claim.judge(Records(lost))
+    assert not verdict.held
+    (missing,) = verdict.evidence["missing"]
+    assert missing.startswith("a, x 1, seed 0 ")
+    assert "missing: a, x 1, seed 0 " in report.evidence(verdict.evidence.as_dict())
+    other = Claim("So does b.", "", rules.Trend("m", "b", 1, over="x"))
+    assert other.judge(Records([*lost, *arm("b", {1: 0.1, 2: 0.2, 3: 0.3})])).held  # it does not need that run
+
+
+def test_a_value_that_is_none_is_in_no_mean():
+    records = Records([record("a", 0, {"x": 1}, m=0.5), record("a", 1, {"x": 1}, m=math.nan), record("a", 2, {"x": 1})])
+    assert records.mean("a", "m") == (0.5, 0.0, 1)
+    assert [list(part) for part in records.along("a", "x", "m")] == [[1.0], [0.5], [0.0]]
+    assert records.by_seed("a", "m") == {0: 0.5}
+    assert comparing.differences(Records([*records, record("b", 1, {"x": 1}, m=1.0)]), Comparison("b", "m")) == []
+
+
+def test_a_line_of_evidence_names_a_few_of_many_missing_runs():
+    missing = [f"a, seed {i} failed: no luck" for i in range(5)]
+    said = report.evidence({"rho": 1, "missing": missing})
+    assert said == f"rho 1; missing: {'; '.join(missing[:3])}; and 2 more"
+
+
+# evidence
+
+
+def test_evidence_states_what_was_wanted_and_what_was_found():
+    rising = Records(arm("a", {1: 0.1, 2: 0.2, 3: 0.3}))
+    verdict = rules.Trend("m", "a", -1, over="x").judge(rising)
+    said = report.evidence(verdict.evidence.as_dict())
+    assert not verdict.held
+    assert "rho 1;" in said
+    assert "wanted: rho at most −0.8" in said
+    assert "least" not in said
+
+
+def test_one_seed_has_no_deviation():
+    one = Records([record("a", 0, m=0.5), record("b", 0, {"x": 1}, m=0.9)])
+    verdict = rules.Behind("m", "a", "b", by=0.1, over="x").judge(one)
+    assert "sd" not in verdict.evidence
+    ahead = rules.Ahead("m", Where("b"), [Where("a")]).judge(one)
+    assert "±" not in report.evidence(ahead.evidence.as_dict())
 
 
 # compared

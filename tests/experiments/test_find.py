@@ -179,7 +179,8 @@ def test_ray_carries_out_a_study_from_a_file(tmp_path):
 
 def test_a_folder_says_what_it_holds_and_keeps_it(tmp_path):
     about = execute.About("a", "smoke", "digits", "isotherm study a", source="nowhere.py:STUDY")
-    execute.begin(tmp_path / "s", about)
+    with execute.begin(tmp_path / "s", about):
+        pass
     assert execute.about(tmp_path / "s") == about
     (tmp_path / "s/study.json").write_text(json.dumps({**about.as_dict(), "of a later version": 1}))
     assert execute.about(tmp_path / "s") == about

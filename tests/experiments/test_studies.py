@@ -21,7 +21,6 @@ from isotherm.experiments.measuring import done
 from isotherm.experiments.points import expand
 from isotherm.experiments.records import Record, Records, read
 from isotherm.experiments.study import Arm, Claim, Scale, Study, Where
-from isotherm.train import runs
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
 from isotherm.train.loop import Run
@@ -352,21 +351,6 @@ def test_a_killed_runner_goes_on_where_it_was(tmp_path):
     ours = {r.key: dict(r.measures) for r in read(folder)}
     assert ours == {p.config.key: dict(done(whole / "runs" / p.config.key).measures) for p in points}
     assert len(ours) == 8
-
-
-def test_a_second_runner_in_one_folder_is_refused(tmp_path):
-    study = mine()
-    with runs.alone(tmp_path), pytest.raises(ValueError, match="another process is at work in"):
-        execute.run_points(expand(study, "smoke"), tmp_path, workers=1)
-
-
-@pytest.mark.slow
-def test_the_report_tells_what_there_is_when_a_run_fails(tmp_path, capsys):
-    diverging = written(tmp_path / "diverging.py", 'arms=(Arm("a", {"loss": "NTXentLoss"}, {"lr": (0.1, 1e30)}),)')
-    assert main(["study", diverging, "--scale", "smoke", "--out", str(tmp_path / "s"), "--workers", "1"]) == 1
-    assert "1 of 2 runs failed; the first, a, lr 1e+30, seed 0" in capsys.readouterr().err
-    assert len(read(tmp_path / "s")) == 1
-    assert (tmp_path / "s/report.html").exists()
 
 
 def test_workers_and_a_cluster_exclude_each_other(capsys):

@@ -58,7 +58,7 @@ def _add_study(commands: terminal.Commands) -> None:
         "name", nargs="?", metavar="NAME", help="a study from --list, or a file of your own, ./mine_study.py"
     )
     study.add_argument("--list", action="store_true", help="every study and its question, and NAME's")
-    study.add_argument("--scale", default="cpu", help="smoke (seconds), cpu (minutes), paper (for GPUs) (cpu)")
+    study.add_argument("--scale", help="smoke (seconds), cpu (minutes), paper (for GPUs) (cpu, or the study's first)")
     study.add_argument("--data", metavar="D", help="another set of images: cifar10, cifar100, folder:PATH, …")
     study.add_argument("--seeds", type=terminal.positive, metavar="N", help="seeds of every run (the scale's)")
     study.add_argument("--out", type=Path, metavar="DIR", help="the study's folder (studies/NAME-SCALE-DATA)")
@@ -77,6 +77,7 @@ def _study(arguments: argparse.Namespace) -> int:
         return _list(arguments.name)
     from isotherm.experiments import execute, find, plan  # all of it now: the files may change while a study runs
     from isotherm.experiments.live_table import live_table
+    from isotherm.experiments.progress import Progress
 
     console = terminal.console()
     failed = ""
@@ -88,22 +89,19 @@ def _study(arguments: argparse.Namespace) -> int:
         workers = arguments.workers or os.cpu_count() or 1
         with terminal.progress(console) as note:
             note("looking at the data", points[0].config.data)
-            plan.check_data(points)
+            plan.check_data(points if arguments.plan else Progress.of(points, out).todo)
         if arguments.plan:
             return _planned(console, arguments, study.name, points, workers, out)
         about = _about(study, points[0].config.data, out, arguments)
-        execute.begin(out, about)
-        try:
-            with live_table(console) as show:
-                execute.run_points(points, out, workers, arguments.ray, show)
-        except execute.RunFailed as error:
-            failed = str(error)
-    if failed:
-        print(f"isotherm: {failed}", file=sys.stderr)
-        if (out / "records.jsonl").stat().st_size:
+        with execute.begin(out, about):
+            try:
+                with live_table(console) as show:
+                    execute.run_points(points, out, workers, arguments.ray, show)
+            except execute.RunFailed as error:
+                failed = str(error)
+                print(f"isotherm: {failed}", file=sys.stderr)
             _write_report(console, out, study, about)
-        return 1
-    return _write_report(console, out, study, about)
+    return 1 if failed else 0
 
 
 def _list(name: str | None) -> int:
@@ -128,6 +126,7 @@ def _points(study: Study, arguments: argparse.Namespace) -> tuple[Sequence[Point
     from isotherm.experiments import execute
     from isotherm.experiments.points import expand
 
+    arguments.scale = arguments.scale or _usual_scale(study)
     points = expand(study, arguments.scale, arguments.data, arguments.seeds)
     data = re.sub(r"[^A-Za-z0-9]+", "-", points[0].config.data)
     out = arguments.out or Path("studies") / f"{study.name}-{arguments.scale}-{data}"
@@ -135,6 +134,15 @@ def _points(study: Study, arguments: argparse.Namespace) -> tuple[Sequence[Point
         arguments.seeds = execute.about(out).seeds
         points = expand(study, arguments.scale, arguments.data, arguments.seeds)
     return points, out
+
+
+def _usual_scale(study: Study) -> str:
+    """cpu; the first of a study that has none, which is said."""
+    if "cpu" in study.scales or not study.scales:
+        return "cpu"
+    first = next(iter(study.scales))
+    print(f"study {study.name} has no scale 'cpu'; this is its scale '{first}'.", file=sys.stderr)
+    return first
 
 
 def _about(study: Study, data: str, out: Path, arguments: argparse.Namespace) -> About:
@@ -180,6 +188,7 @@ def _planned(
 def _report(arguments: argparse.Namespace) -> int:
     """Write a report again; a study from somebody's file is run only if the person says so."""
     from isotherm.experiments import execute, find, points
+    from isotherm.train import runs
 
     if arguments.trust_code:
         doors.allow(doors.EVERYTHING)
@@ -189,14 +198,16 @@ def _report(arguments: argparse.Namespace) -> int:
         doors.refuse_strangers(name, arguments.folder / execute.ABOUT)
         study = find.load(name)
         points.check_measures(study)
-    return _write_report(terminal.console(), arguments.folder, study, about)
+        with runs.alone(arguments.folder):
+            _write_report(terminal.console(), arguments.folder, study, about)
+    return 0
 
 
-def _write_report(console: Console, out: Path, study: Study, about: About) -> int:
+def _write_report(console: Console, out: Path, study: Study, about: About) -> None:
     """The page, the figures and claims.json; the verdicts on the terminal."""
     from isotherm.experiments import records, report
 
-    with terminal.mistakes(), terminal.progress(console) as note:
+    with terminal.progress(console) as note:
         all_records = records.read(out)
         note("writing the report", "")
         judged = report.tell(study, all_records, out, about)
@@ -205,7 +216,10 @@ def _write_report(console: Console, out: Path, study: Study, about: About) -> in
         numbers = each.verdict.evidence.as_dict()
         short = report.evidence({k: v for k, v in numbers.items() if k != "values"})
         held = "[green]held[/]" if each.held else "[yellow]not held[/]"
-        table.add_row(each.claim.claim, each.claim.paper, held, f"[dim]{short}[/dim]")
-    console.print(table)
-    console.print(f"{len(all_records)} runs; report: {out / 'report.html'}", highlight=False, soft_wrap=True)
-    return 0
+        claim, paper, short = map(terminal.escape, (each.claim.claim, each.claim.paper, short))
+        table.add_row(claim, paper, held, f"[dim]{short}[/dim]")
+    if judged:
+        console.print(table)
+    told = [f"{name} {why}" for name, why in report.missing(all_records)] + report.notes(all_records)
+    for line in (*told, f"{report.standing(all_records)}; report: {out / 'report.html'}"):
+        console.print(terminal.escape(line), highlight=False, soft_wrap=True)

@@ -38,11 +38,9 @@ def differences(records: Records, wanted: Comparison) -> list[Difference]:
     points: dict[tuple[str, str], list[float]] = {}
     for record in records:
         partner = _partner(records, record, wanted.against) if record.arm in arms else None
-        if partner is None or wanted.measure not in record.measures or wanted.measure not in partner.measures:
-            continue
-        points.setdefault((record.arm, varied_label(record.varied)), []).append(
-            float(record.measures[wanted.measure]) - float(partner.measures[wanted.measure])
-        )
+        mine, theirs = (None if r is None else r.value(wanted.measure) for r in (record, partner))
+        if mine is not None and theirs is not None:
+            points.setdefault((record.arm, varied_label(record.varied)), []).append(mine - theirs)
     return [Difference(arm, varied, len(d), *interval(d)) for (arm, varied), d in points.items()]
 
 

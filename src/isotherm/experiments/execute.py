@@ -1,20 +1,22 @@
 """Runs a study: what is not done yet, in local processes or on a Ray cluster; killed anywhere, it goes on.
 
-A run is done when its folder says so; its key is that of its settings. A worker that dies takes nothing with it: its
-run is given to another, which continues from the last checkpoint.
+A run is done when its folder says so, or, where that is not at hand, its record, and when it learnt from the data that
+is there now; its key is that of its settings. A worker that dies takes nothing with it: its run is given to another,
+which continues from the last checkpoint.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from isotherm import files
 from isotherm.experiments import pool, ray_pool
 from isotherm.experiments.progress import Progress
-from isotherm.experiments.records import RECORDS, Measured, Record, Records
+from isotherm.experiments.records import FORMER, RECORDS, Record, Records, as_lines, stored
 from isotherm.experiments.study import Point
 from isotherm.train import runs
 
@@ -42,8 +44,18 @@ class About:
         return asdict(self)
 
 
-def begin(folder: Path, about: About) -> None:
-    """Make a study's folder, or see that it is this study's."""
+@contextmanager
+def begin(folder: Path, about: About) -> Iterator[None]:
+    """Make a study's folder, or see that it is this study's, and have it alone until the last file is written."""
+    _refuse_others(folder, about)
+    folder.mkdir(parents=True, exist_ok=True)
+    with runs.alone(folder):
+        _refuse_others(folder, about)  # somebody may have been here meanwhile
+        files.write_json(folder / ABOUT, about.as_dict())
+        yield
+
+
+def _refuse_others(folder: Path, about: About) -> None:
     path = folder / ABOUT
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; --out names a folder.")
@@ -56,8 +68,6 @@ def begin(folder: Path, about: About) -> None:
                 raise ValueError(f"{folder} holds another study ({name}: {before}); choose another --out.")
     elif folder.exists() and any(p.name != "runs" and not p.name.startswith(".") for p in folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no study; choose another --out.")
-    folder.mkdir(parents=True, exist_ok=True)
-    files.write_json(path, about.as_dict())
 
 
 def about(folder: Path) -> About:
@@ -84,26 +94,30 @@ Show = Callable[[Progress], None]
 def run_points(
     points: Sequence[Point], folder: Path, workers: int = 2, ray: str | None = None, show: Show = lambda progress: None
 ) -> Records:
-    """Carry out every run that is not done, and write records.jsonl."""
+    """Carry out every run that is not done; records.jsonl is written whenever one ends.
+
+    The folder must be the caller's alone (`begin`).
+    """
     (folder / "runs").mkdir(parents=True, exist_ok=True)
+    _keep_damaged(folder / RECORDS)
     distinct = list({p.config.key: p for p in points}.values())  # a run may stand in two tables
     progress = Progress.of(distinct, folder)
+    progress.compare_data()
+    ledger = Ledger(points, progress)
+    ledger.write()
     show(progress)
-    todo = [p for p in distinct if p.config.key not in progress.finished]
+    todo = progress.todo
     if todo:
         steps = (
-            ray_pool.carry_out_all(todo, folder, ray, progress)
+            ray_pool.carry_out_all(todo, ray, progress)
             if ray is not None
-            else pool.carry_out_all(todo, folder, workers, progress)
+            else pool.carry_out_all(todo, workers, progress)
         )
-        with runs.alone(folder):
-            for _ in steps:
-                show(progress)
+        for _ in steps:
+            ledger.write()
+            show(progress)
     show(progress)
-    records = Records(
-        _record(p, progress.finished[p.config.key], folder) for p in points if p.config.key in progress.finished
-    )
-    files.write_text(folder / RECORDS, "".join(f"{r.as_json()}\n" for r in records))
+    records = ledger.write()
     if progress.failed:
         key, why = next(iter(progress.failed.items()))
         name = next(p.name for p in points if p.config.key == key)
@@ -111,8 +125,31 @@ def run_points(
     return records
 
 
-def _record(point: Point, measured: Measured, folder: Path) -> Record:
-    key = point.config.key
-    settings = point.config.as_dict()
-    place = folder / "runs" / key
-    return Record(point.arm, point.varied, point.seed, key, measured.measures, measured.seconds, settings, place)
+class Ledger:
+    """records.jsonl, which has every run of the grid, and is whole whenever the runner is killed."""
+
+    def __init__(self, points: Sequence[Point], progress: Progress) -> None:
+        self.points, self.progress = points, progress
+        self._ended: dict[int, Record] = {}
+        self._written = -1
+        former = progress.former()
+        if former:
+            files.write_text(progress.folder / FORMER, as_lines(former))
+
+    def write(self) -> Records:
+        """Write what has changed since it was written last."""
+        progress = self.progress
+        records = [self._ended.get(i) or progress.record(point) for i, point in enumerate(self.points)]
+        self._ended = {i: record for i, record in enumerate(records) if record.state != "planned"}
+        if len(self._ended) != self._written:
+            files.write_text(progress.folder / RECORDS, as_lines(records))
+            self._written = len(self._ended)
+        return Records(records)
+
+
+def _keep_damaged(path: Path) -> None:
+    """Put records that cannot be read beside, before they are written anew."""
+    try:
+        stored(path, path.parent)
+    except ValueError:
+        path.rename(path.with_suffix(".damaged"))

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from isotherm.experiments.progress import Progress
 from isotherm.measures.catalogue import measures
+from isotherm.measures.measure import usable
 
 EVERY = 10.0
 """Seconds between lines where there is no terminal."""
@@ -22,18 +23,34 @@ EVERY = 10.0
 @contextmanager
 def live_table(console: Console) -> Iterator[Callable[[Progress], None]]:
     """Something to call with the progress whenever it may have changed."""
+    said: set[str] = set()
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2, transient=True) as live:
-            yield lambda progress: live.update(table_of(progress))
+
+            def table(progress: Progress) -> None:
+                for note in _new(progress, said):
+                    console.print(note, highlight=False, markup=False, soft_wrap=True)
+                live.update(table_of(progress))
+
+            yield table
         return
     last = [0.0]
 
     def line(progress: Progress) -> None:
+        for note in _new(progress, said):
+            print(note, file=sys.stderr, flush=True)
         if time.monotonic() - last[0] >= EVERY or not progress.running:
             last[0] = time.monotonic()
             print(summary(progress), file=sys.stderr, flush=True)
 
     yield line
+
+
+def _new(progress: Progress, said: set[str]) -> list[str]:
+    """Notes that have not been told yet."""
+    notes = [note for note in progress.notes if note not in said]
+    said.update(notes)
+    return notes
 
 
 def summary(progress: Progress) -> str:
@@ -54,7 +71,9 @@ def table_of(progress: Progress) -> Table:
     """Where every arm stands, and what runs now."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", title=summary(progress), title_justify="left")
     shown = [
-        m for m in measures().values() if m.monitor and any(m.name in r.measures for r in progress.finished.values())
+        m
+        for m in measures().values()
+        if m.monitor and any(usable(r.measures.get(m.name)) for r in progress.finished.values())
     ]
     for column in ("arm", "done", *(f"last {m.heading}" for m in shown), "now"):
         table.add_column(column)
@@ -63,6 +82,7 @@ def table_of(progress: Progress) -> Table:
         done = [progress.finished[p.config.key].measures for p in mine if p.config.key in progress.finished]
         running = [p for p in mine if p.config.key in progress.running]
         now = "; ".join(f"{', '.join(map(str, p.varied.values()))} {progress.latest(p.config.key)}" for p in running)
-        last = [m.text(done[-1][m.name]) if done and m.name in done[-1] else "" for m in shown]
-        table.add_row(arm, f"{len(done)}/{len(mine)}", *last, now)
+        last = [m.text(done[-1][m.name]) if done and usable(done[-1].get(m.name)) else "" for m in shown]
+        failed = sum(p.config.key in progress.failed for p in mine)
+        table.add_row(arm, f"{len(done)}/{len(mine)}{f', {failed} failed' * bool(failed)}", *last, now)
     return table

@@ -3,54 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
 import time
-import traceback
 from collections.abc import Iterator, Sequence
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
+from multiprocessing.connection import wait
 from typing import Any
 
-import torch
-
 from isotherm import doors
-from isotherm.experiments.measuring import FAILURE, carry_out
 from isotherm.experiments.progress import Progress
 from isotherm.experiments.records import Measured
 from isotherm.experiments.study import Point
+from isotherm.experiments.worker import work
 
 RETRIES = 3
 """How often a run may lose its worker."""
-
-
-def work(pipe: Connection, threads: int, allowed: Sequence[str]) -> None:
-    """What a worker does: takes runs until there are none. Names from outside are allowed that its parent allowed."""
-    torch.set_num_threads(threads)
-    doors.allow(*allowed)
-    die_with_parent()
-    while True:
-        try:
-            task = pipe.recv()
-        except (EOFError, ConnectionResetError):
-            return
-        if task is None:
-            return
-        config, folder, groups = task
-        try:
-            pipe.send(carry_out(config, folder, groups))
-        except (ValueError, TypeError, OSError, RuntimeError) as error:
-            (folder / FAILURE).write_text(traceback.format_exc())
-            pipe.send(f"{type(error).__name__}: {str(error).splitlines()[0]}")
-
-
-def die_with_parent() -> None:
-    """On Linux: a worker whose runner was killed does not go on alone, where a second runner would meet it."""
-    with contextlib.suppress(OSError, AttributeError):
-        set_parent_death_signal = 1
-        ctypes.CDLL("libc.so.6").prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _quiet() -> Any:
@@ -72,7 +40,8 @@ class Worker:
     def __init__(self, threads: int) -> None:
         spawning = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawning.Pipe()
-        self.process: Any = spawning.Process(target=work, args=(theirs, threads, doors.allowed()), daemon=True)
+        given = (theirs, os.getpid(), threads, doors.allowed())
+        self.process: Any = spawning.Process(target=work, args=given, daemon=True)
         heard = _quiet()  # Ctrl-C is the runner's affair; it ends its workers
         self.process.start()
         _restore(heard)
@@ -89,7 +58,7 @@ class Worker:
         self.process.join()
 
 
-def carry_out_all(todo: Sequence[Point], folder: Path, count: int, progress: Progress) -> Iterator[None]:
+def carry_out_all(todo: Sequence[Point], count: int, progress: Progress) -> Iterator[None]:
     """Carry out these runs in so many processes; yields about once a second and whenever one ends."""
     count = max(1, min(count, len(todo)))
     threads = max(1, (os.cpu_count() or 1) // count)
@@ -99,8 +68,7 @@ def carry_out_all(todo: Sequence[Point], folder: Path, count: int, progress: Pro
         worker.point = waiting.pop() if waiting else None
         if worker.point is not None:
             progress.running[worker.point.config.key] = time.monotonic()
-            config = worker.point.config
-            worker.pipe.send((config, folder / "runs" / config.key, worker.point.measure))
+            worker.pipe.send(progress.task(worker.point))
 
     workers = [Worker(threads) for _ in range(count)]
     lost: dict[str, int] = {}
@@ -125,19 +93,16 @@ def _heard(worker: Worker, progress: Progress, lost: dict[str, int], waiting: li
     """Take what a worker says of its run; False if it died, then the run waits for another."""
     assert worker.point is not None
     key = worker.point.config.key
-    progress.running.pop(key, None)
     try:
         answer: Measured | str = worker.pipe.recv()
     except (EOFError, ConnectionResetError):
         lost[key] = lost.get(key, 0) + 1
         progress.retried += 1
         if lost[key] > RETRIES:
-            progress.failed[key] = f"its worker died {lost[key]} times"
+            progress.hear(key, f"its worker died {lost[key]} times")
         else:
+            progress.running.pop(key, None)
             waiting.append(worker.point)
         return False
-    if isinstance(answer, Measured):
-        progress.finished[key] = answer
-    else:
-        progress.failed[key] = answer
+    progress.hear(key, answer)
     return True

@@ -7,37 +7,35 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from isotherm import doors
-from isotherm.experiments.measuring import carry_out
+from isotherm.experiments.measuring import attempt
 from isotherm.experiments.pool import RETRIES
-from isotherm.experiments.progress import Progress
+from isotherm.experiments.progress import Progress, Task
 from isotherm.experiments.records import Measured
 from isotherm.experiments.study import Point
-from isotherm.train.config import Config
 
 
-def carry_out_all(todo: Sequence[Point], folder: Path, address: str, progress: Progress) -> Iterator[None]:
+def carry_out_all(todo: Sequence[Point], address: str, progress: Progress) -> Iterator[None]:
     """Carry out these runs on the cluster at `address`: auto, an address, or local for one on this machine."""
     ray = _connected(address)
     remote: Any = ray.remote(num_cpus=1, max_retries=RETRIES)(alone)
     allowed = doors.allowed()
-    waiting = {remote.remote(p.config, (folder / "runs" / p.config.key).resolve(), p.measure, allowed): p for p in todo}
+    waiting = {remote.remote(progress.task(p), allowed): p for p in todo}
     for point in todo:
         progress.running[point.config.key] = time.monotonic()
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
         for task in ready:
             point = waiting.pop(task)
-            progress.running.pop(point.config.key, None)
             try:
-                progress.finished[point.config.key] = ray.get(task)
+                answer = ray.get(task)
             except Exception as error:  # whatever the cluster says of it
-                progress.failed[point.config.key] = str(error).strip().splitlines()[-1]
+                answer = str(error).strip().splitlines()[-1]
+            progress.hear(point.config.key, answer)
         yield
 
 
@@ -70,8 +68,8 @@ def _answers(address: str) -> None:
         raise ValueError(f"no Ray cluster at '{address}'; start one, or use --ray local.") from error
 
 
-def alone(config: Config, folder: Path, groups: Sequence[str], allowed: Sequence[str]) -> Measured:
+def alone(task: Task, allowed: Sequence[str]) -> Measured | str:
     """A run on one core; names from outside are allowed that the runner allowed."""
     torch.set_num_threads(1)
     doors.allow(*allowed)
-    return carry_out(config, folder, groups)
+    return attempt(*task)

@@ -1,58 +1,72 @@
-"""The records of a study: one per run, and the questions claims and figures ask of them."""
+"""The records of a study: one per run, whatever became of it, and the questions claims and figures ask of them."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isotherm.experiments.study import Settings, Where
+from isotherm.experiments.study import Settings, Where, run_name
+from isotherm.measures.measure import usable
 
 if TYPE_CHECKING:
     from isotherm.train.config import Config
 
 Floats = NDArray[np.float64]
 RECORDS = "records.jsonl"
+FORMER = "former.jsonl"
+"""Records of runs that a study's folder has besides those asked for: none is lost where the runs' folders are not."""
 EMBEDDING = "embedding.npz"
 """What a finished run keeps of its embeddings, for maps and histograms."""
+LINES = 24
+"""Epochs of its training that a record keeps besides those where something was measured."""
+LEFT_OUT = ("step", "lr", "seconds", "skipped", "temperature")
+"""What a record does not keep of a line of metrics."""
+State = Literal["finished", "failed", "planned"]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a finished run has in its folder."""
+    """What is known of a finished run: its folder says it, or, where that is not at hand, its record."""
 
     measures: Settings
-    groups: tuple[str, ...]
-    """Groups of measures that were taken."""
+    groups: tuple[str, ...] | None
+    """Groups of measures that were taken; None: an early record, which does not say."""
     seconds: float
     versions: Mapping[str, str]
+    fingerprint: str = ""
+    """Of the data it learnt from and was judged on (`data_at_hand`); empty: not known."""
 
     @classmethod
     def of(cls, stored: Settings) -> Measured:
         """From what measured.json holds."""
-        versions = stored.get("versions", {})
-        return cls(stored["measures"], tuple(stored["groups"]), float(stored["seconds"]), versions)
+        versions, fingerprint = stored.get("versions", {}), str(stored.get("fingerprint", ""))
+        return cls(stored["measures"], tuple(stored["groups"]), float(stored["seconds"]), versions, fingerprint)
 
     def as_dict(self) -> Settings:
         """What measured.json holds."""
         return {
             "measures": dict(self.measures),
-            "groups": list(self.groups),
+            "groups": list(self.groups or ()),
             "seconds": self.seconds,
             "versions": dict(self.versions),
+            "fingerprint": self.fingerprint,
         }
+
+    def has(self, groups: Sequence[str]) -> bool:
+        return self.groups is None or set(groups) <= set(self.groups)
 
 
 @dataclass(frozen=True)
 class Record:
-    """What came out of one run."""
+    """One run of a study, and what came of it."""
 
     arm: str
     varied: Settings
@@ -63,6 +77,27 @@ class Record:
     settings: Settings
     """Of the run, as they were stored: perhaps by the names of an earlier version."""
     folder: Path
+    state: State = "finished"
+    failure: str = ""
+    """Why it failed, in a sentence."""
+    groups: tuple[str, ...] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""
+    training: Sequence[Settings] = ()
+    """What was seen on the way (`training_of`), so that figures do not need the run's folder."""
+
+    @property
+    def name(self) -> str:
+        return run_name(self.arm, self.varied, self.seed)
+
+    @property
+    def finished(self) -> bool:
+        return self.state == "finished"
+
+    @property
+    def lack(self) -> str:
+        """Why there is nothing measured of it."""
+        return {"finished": "", "failed": f"failed: {self.failure}", "planned": "has not been run"}[self.state]
 
     @cached_property
     def config(self) -> Config:
@@ -78,11 +113,22 @@ class Record:
     def embedding(self) -> Path:
         return self.folder / EMBEDDING
 
-    def monitored(self) -> list[Settings]:
-        """What was seen during training, a line per epoch."""
-        path = self.folder / "metrics.jsonl"
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        return [line for line in lines if "loss_mean" in line]
+    @property
+    def measured(self) -> Measured:
+        return Measured(self.measures, self.groups, self.seconds, self.versions, self.fingerprint)
+
+    def has(self, measure: str) -> bool:
+        """Whether there is a usable value: what is not a number, or not finite, is none."""
+        return self.finished and usable(self.measures.get(measure))
+
+    def value(self, measure: str) -> float | None:
+        """A number that was measured, if there is one."""
+        return float(self.measures[measure]) if self.has(measure) else None
+
+    def monitored(self, measure: str) -> list[tuple[int, float]]:
+        """The epochs after which something was seen during training, and what."""
+        lines = self.training or training_of(self.folder)
+        return [(int(line["epoch"]), float(line[measure])) for line in lines if usable(line.get(measure))]
 
     def as_json(self) -> str:
         """A line of records.jsonl."""
@@ -91,19 +137,28 @@ class Record:
             "arm": self.arm,
             "varied": dict(self.varied),
             "seed": self.seed,
-            "measures": dict(self.measures),
+            "state": self.state,
+            "failure": self.failure,
+            "measures": {name: value for name, value in self.measures.items() if usable(value)},
+            "groups": None if self.groups is None else list(self.groups),
             "seconds": self.seconds,
+            "versions": dict(self.versions),
+            "fingerprint": self.fingerprint,
             "config": dict(self.settings),
+            "training": [dict(line) for line in self.training],
             "folder": self.folder.name,
         }
-        return json.dumps(stored)
+        return json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, line: str, runs: Path) -> Record:
-        """From a line of records.jsonl, whose runs lie in this folder."""
+        """From a line of records.jsonl, whose runs lie in this folder; early lines say less, of finished runs only."""
         r = json.loads(line)
         same = {name: r[name] for name in ("arm", "varied", "seed", "key", "measures", "seconds")}
-        return cls(**same, settings=r["config"], folder=runs / r["folder"])
+        later = ("state", "failure", "versions", "fingerprint", "training")
+        groups = None if r.get("groups") is None else tuple(r["groups"])
+        more = {name: r[name] for name in later if name in r}
+        return cls(**same, **more, groups=groups, settings=r["config"], folder=runs / r["folder"])
 
     def is_at(self, where: Where | str) -> bool:
         if isinstance(where, str):
@@ -112,36 +167,67 @@ class Record:
 
 
 class Records:
-    """All of them. Where one arm is meant as a whole, its name will do."""
+    """All of them. Where one arm is meant as a whole, its name will do.
 
-    def __init__(self, records: Iterable[Record]) -> None:
-        self.records = list(records)
+    Iterating gives the finished ones; `planned` has all. What somebody looked for and could not have, because a run
+    failed, was not carried out or lacks a measure, is remembered in `unanswered` by the run's name, so that nobody
+    judges by what is left.
+    """
+
+    def __init__(self, records: Iterable[Record], unanswered: dict[str, str] | None = None) -> None:
+        self.planned = list(records)
+        self.unanswered = {} if unanswered is None else unanswered
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self.records)
+        for record in self.planned:
+            if not record.finished:
+                self.lacks(record, record.lack)
+        return (record for record in self.planned if record.finished)
 
     def __len__(self) -> int:
-        return len(self.records)
+        return sum(1 for _ in self)
+
+    @property
+    def failed(self) -> list[Record]:
+        return [r for r in self.planned if r.state == "failed"]
+
+    def afresh(self) -> Records:
+        """The same, of which nothing has been asked yet."""
+        return Records(self.planned)
 
     def arms(self) -> list[str]:
-        return list(dict.fromkeys(r.arm for r in self.records))
+        return list(dict.fromkeys(r.arm for r in self.planned if r.finished))
 
     def where(self, **varied: Any) -> Records:
         """Those with these values of what was varied, of all arms."""
-        return Records(r for r in self.records if all(r.varied.get(k) == v for k, v in varied.items()))
+        chosen = (r for r in self.planned if all(r.varied.get(k) == v for k, v in varied.items()))
+        return Records(chosen, self.unanswered)
 
     def at(self, where: Where | str) -> Records:
         """Those of one arm, at these values."""
-        return Records(r for r in self.records if r.is_at(where))
+        return Records((r for r in self.planned if r.is_at(where)), self.unanswered)
+
+    def lacks(self, record: Record, why: str) -> None:
+        """Remember that a question needed something of this run that there is not."""
+        self.unanswered.setdefault(record.name, why)
+
+    def values(self, where: Where | str, measure: str) -> Iterator[tuple[Record, float]]:
+        """A measure of every run at a point that has it."""
+        for record in self.at(where):
+            value = record.value(measure)
+            if value is None:
+                self.lacks(record, f"has no {measure}")
+            else:
+                yield record, value
 
     def along(
         self, where: Where | str, over: str, measure: str, seed: int | None = None
     ) -> tuple[Floats, Floats, Floats]:
         """What was varied, ascending; the measure's mean and its standard deviation over seeds (0 for one)."""
         by: dict[float, list[float]] = {}
-        for r in self.at(where):
-            if over in r.varied and measure in r.measures and (seed is None or r.seed == seed):
-                by.setdefault(float(r.varied[over]), []).append(float(r.measures[measure]))
+        for r, value in self.values(where, measure):
+            if over in r.varied and (seed is None or r.seed == seed):
+                by.setdefault(float(r.varied[over]), []).append(value)
         x = np.array(sorted(by))
         means = np.array([np.mean(by[v]) for v in x])
         deviations = np.array([np.std(by[v], ddof=1) if len(by[v]) > 1 else 0.0 for v in x])
@@ -157,17 +243,52 @@ class Records:
     def by_seed(self, where: Where | str, measure: str) -> dict[int, float]:
         """A measure at a point, for every seed (the mean where several runs are meant)."""
         values: dict[int, list[float]] = {}
-        for r in self.at(where):
-            if measure in r.measures:
-                values.setdefault(r.seed, []).append(float(r.measures[measure]))
+        for r, value in self.values(where, measure):
+            values.setdefault(r.seed, []).append(value)
         return {seed: float(np.mean(each)) for seed, each in values.items()}
 
     def mean(self, where: Where | str, measure: str) -> tuple[float, float, int]:
-        """Mean, standard deviation and number of runs at a point."""
+        """Mean, standard deviation (0 for one) and number of runs at a point."""
         values = list(self.by_seed(where, measure).values())
         if not values:
             return math.nan, math.nan, 0
         return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values)
+
+
+def training_of(folder: Path) -> list[Settings]:
+    """What a run's folder has of its training: the mean loss and what was measured, by epoch, few digits and lines."""
+    path = folder / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    epochs = [
+        {name: rounded(value) for name, value in line.items() if name not in LEFT_OUT and usable(value)}
+        for line in lines
+        if "loss_mean" in line
+    ]
+    every = max(1, -(-len(epochs) // LINES))
+    last = len(epochs) - 1
+    return [e for i, e in enumerate(epochs) if (last - i) % every == 0 or e.keys() - {"epoch", "loss_mean"}]
+
+
+def rounded(value: Any, digits: int = 4) -> Any:
+    """With so many digits, what a figure shows of it."""
+    if isinstance(value, Mapping):
+        return {name: rounded(each, digits) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each, digits) for each in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
+
+
+def as_lines(records: Iterable[Record]) -> str:
+    """What records.jsonl holds."""
+    return "".join(f"{record.as_json()}\n" for record in records)
+
+
+def stored(path: Path, runs: Path) -> list[Record]:
+    """The records of a file, if there is one; a ValueError if it is damaged."""
+    try:
+        return [Record.from_json(line, runs) for line in path.read_text().splitlines()] if path.exists() else []
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{path} is damaged or empty; the command that made the study writes it again.") from None
 
 
 def read(folder: Path) -> Records:
@@ -175,10 +296,7 @@ def read(folder: Path) -> Records:
     path = folder / RECORDS
     if not path.exists():
         raise ValueError(f"{folder} holds no study: it has no {RECORDS}. `isotherm study NAME --out {folder}`.")
-    try:
-        records = [Record.from_json(line, folder / "runs") for line in path.read_text().splitlines()]
-    except (ValueError, KeyError, TypeError):
-        records = []
+    records = stored(path, folder / "runs")
     if not records:
         raise ValueError(f"{path} is damaged or empty; the command that made the study writes it again.")
     return Records(records)

@@ -7,6 +7,7 @@ import io
 import json
 import platform
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,7 +24,7 @@ from isotherm.experiments.claims.verdict import Verdict
 from isotherm.experiments.comparing import differences
 from isotherm.experiments.execute import About
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Claim, Comparison, PaperTable, Settings, Study, Where, varied_label
+from isotherm.experiments.study import Claim, Comparison, Figure, PaperTable, Settings, Study, Where, varied_label
 from isotherm.measures.catalogue import in_groups, measure
 from isotherm.report import Cell, Finding, Page, figures
 from isotherm.report.charts import Drawing
@@ -34,6 +35,10 @@ FAIR = (
     "order, views and number of steps; differences are taken seed by seed. The interval is Student's: wide with few "
     "seeds."
 )
+THRESHOLDS = ("least", "most", "most_of_it", "must_exceed", "share", "within", "within_the_first")
+"""Numbers of evidence that the words of what was wanted have."""
+FEW = 3
+"""Missing runs that the evidence of a claim names; the page has a table of all."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +77,17 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     draw_all(charts, folder / "figures")
     page = Page(
         study.question,
-        lead=f"Study {study.name}, scale {about.scale}, {about.data}: {len(distinct(records))} runs. "
-        f"{sum(each.held for each in judged)} of {len(judged)} claims held.",
+        lead=" ".join(
+            [f"Study {study.name}, scale {about.scale}, {about.data}: {standing(records)}.", *_how_many_held(judged)]
+        ),
         kicker="Isotherm study",
         footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
     )
+    _show_missing(page, records)
     _show_claims(page, judged)
     _show_results(page, study, records)
     _show_paper(page, study, records, about.data)
-    page.section("Figures")
-    for figure, drawings in charts:
-        page.text(f"{figure.name} ({figure.paper})")
-        page.figures(*drawings)
+    _show_figures(page, charts)
     page.section("Again", "Everything on this page comes from these commands.")
     page.code(f"{about.command}\nisotherm report {folder}")
     _show_runs(page, study, records)
@@ -92,7 +96,61 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     return judged
 
 
+def standing(records: Records) -> str:
+    """How many runs were planned, and what became of them."""
+    states = Counter(record.state for record in {r.key: r for r in records.planned}.values())
+    if states["finished"] == states.total():
+        return f"{states.total()} runs"
+    others = {"failed": states["failed"], "not run": states["planned"]}
+    parts = [f"{states['finished']} of {states.total()} runs finished", *(f"{n} {k}" for k, n in others.items() if n)]
+    return ", ".join(parts)
+
+
+def missing(records: Records) -> list[tuple[str, str]]:
+    """Runs that were planned and are not there, and why."""
+    return list({r.key: (r.name, r.lack) for r in records.planned if not r.finished}.values())
+
+
+def notes(records: Records) -> list[str]:
+    """What a reader should know of the runs: made by several versions, on data that is not known, not at hand."""
+    runs, sentences = distinct(records), []
+    for name in ("isotherm", "torch"):
+        made_by = Counter(str(r.versions.get(name, "not known")) for r in runs)
+        if len(made_by) > 1:
+            told = ", ".join(f"{version} ({count} runs)" for version, count in made_by.items())
+            sentences.append(f"The runs were made by different versions of {name}: {told}.")
+    unknown = sum(not r.fingerprint for r in runs)
+    if unknown:
+        sentences.append(
+            f"From which data {unknown} of {len(runs)} runs learnt is not known: an earlier version made them."
+        )
+    elsewhere = sum(not r.folder.exists() for r in runs)
+    if elsewhere:
+        sentences.append(
+            f"Of {elsewhere} of {len(runs)} runs only the records are here: figures that look into their folders "
+            "(maps, embeddings, images) are left out."
+        )
+    return sentences
+
+
+def _how_many_held(judged: Sequence[Judged]) -> list[str]:
+    return [f"{sum(each.held for each in judged)} of {len(judged)} claims held."] if judged else []
+
+
+def _show_missing(page: Page, records: Records) -> None:
+    rows, told = missing(records), notes(records)
+    if rows:
+        page.section(
+            "Runs that are missing", "No claim holds that needs one of them. The command below tries them again."
+        )
+        page.table(["run", "what became of it"], rows)
+    for sentence in told:
+        page.text(sentence)
+
+
 def _show_claims(page: Page, judged: Sequence[Judged]) -> None:
+    if not judged:
+        return
     page.section("Claims", "What the paper found, as predicates on our records.")
     page.findings(
         [
@@ -107,6 +165,16 @@ def _show_claims(page: Page, judged: Sequence[Judged]) -> None:
     )
 
 
+def _show_figures(page: Page, charts: Sequence[tuple[Figure, Sequence[Drawing]]]) -> None:
+    if not charts:
+        return
+    page.section("Figures")
+    for figure, drawings in charts:
+        page.text(f"{figure.name} ({figure.paper})" + ("" if drawings else ": the records have nothing to draw of it."))
+        if drawings:
+            page.figures(*drawings)
+
+
 def _show_results(page: Page, study: Study, records: Records) -> None:
     page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
     columns, rows = results(study, records)
@@ -115,7 +183,11 @@ def _show_results(page: Page, study: Study, records: Records) -> None:
         page.section("Compared", FAIR)
         for comparison in study.compare:
             caption = f"{measure(comparison.measure).title} against {comparison.against}"
-            page.table(*compared(records, comparison), caption=caption)
+            heads, rows = compared(records, comparison)
+            if rows:
+                page.table(heads, rows, caption=caption)
+            else:
+                page.text(f"{caption}: {no_partners(records, comparison)}")
 
 
 def _show_paper(page: Page, study: Study, records: Records, data: str) -> None:
@@ -130,10 +202,10 @@ def _show_paper(page: Page, study: Study, records: Records, data: str) -> None:
 
 
 def _show_runs(page: Page, study: Study, records: Records) -> None:
-    runs, shared = distinct(records), common(list(records))
+    runs, shared = distinct(records), common(records.planned)
     page.facts(
         [
-            ("runs", len(runs)),
+            ("runs", len(runs), standing(records) if records.failed else ""),
             ("seeds", len({r.seed for r in records})),
             ("seconds of training", round(sum(r.seconds for r in runs)), "over all runs"),
             ("this machine", f"Python {platform.python_version()}", ", ".join(versions())),
@@ -144,7 +216,8 @@ def _show_runs(page: Page, study: Study, records: Records) -> None:
     with page.fold("Settings of every run"):
         page.text("Common to all:")
         page.code(yaml.safe_dump(shared, sort_keys=False, allow_unicode=True))
-        page.table(["run", "key", "seed", "seconds", "differs in"], [row(r, shared) for r in records])
+        heads = ["run", "key", "seed", "state", "seconds", "differs in"]
+        page.table(heads, [row(r, shared) for r in records.planned])
 
 
 def markdown(study: Study, records: Records, judged: Sequence[Judged], about: About) -> str:
@@ -153,12 +226,15 @@ def markdown(study: Study, records: Records, judged: Sequence[Judged], about: Ab
     lines = [f"# {study.question}", "", f"`{about.command}`", ""]
     runs = distinct(records)
     lines += [
-        f"{len(runs)} runs, {sum(r.seconds for r in runs) / 60:.0f} minutes of training in all, on "
+        f"{standing(records)}, {sum(r.seconds for r in runs) / 60:.0f} minutes of training in all, on "
         f"{about.data}, scale {about.scale}. {study.paper.differs}",
         "",
-        "| claim | paper | | evidence |",
-        "|---|---|---|---|",
+        *(f"- {name} {why}" for name, why in missing(records)),
+        *notes(records),
+        "",
     ]
+    if judged:
+        lines += ["| claim | paper | | evidence |", "|---|---|---|---|"]
     for each in judged:
         held = "held" if each.held else "**not held**"
         lines.append(f"| {each.claim.claim} | {each.claim.paper} | {held} | {each.evidence} |")
@@ -166,7 +242,8 @@ def markdown(study: Study, records: Records, judged: Sequence[Judged], about: Ab
     lines += rows_of(heads, rows)
     for comparison in study.compare:
         lines += ["", f"{measure(comparison.measure).title} against {comparison.against}. {FAIR}", ""]
-        lines += rows_of(*compared(records, comparison))
+        columns, differing = compared(records, comparison)
+        lines += rows_of(columns, differing) if differing else [no_partners(records, comparison)]
     for name, table in study.paper.tables.items():
         lines += ["", f"{name}, ours first, then as published:", ""]
         lines += rows_of(table.heads, [*ours(records, table, about.data), *table.rows])
@@ -196,11 +273,17 @@ def plain(cell: Any) -> str:
 def evidence(numbers: files.Json) -> str:
     """The numbers behind a verdict, in a line."""
     words = []
-    for name, value in numbers.items():
+    told = [name for name in numbers if name not in THRESHOLDS or "wanted" not in numbers]
+    for name, value in ((name, numbers[name]) for name in told):
         if name == "values":
             words.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
         elif name == "parts":
             words.extend(map(evidence, value))
+        elif name == "wanted":
+            words.append(f"wanted: {value}")
+        elif name == "missing":
+            more = [f"and {len(value) - FEW} more"] if len(value) > FEW else []
+            words.append(f"missing: {'; '.join([*value[:FEW], *more])}")
         else:
             words.append(f"{name.replace('_', ' ')} {_words(value)}")
     return re.sub(r"(?<!\w)-(?=[\d.])", "−", "; ".join(words))
@@ -208,7 +291,8 @@ def evidence(numbers: files.Json) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping) and value.keys() == {"mean", "error"}:
-        return "no runs" if value["mean"] is None else f"{value['mean']:+.4f} ± {value['error']:.4f}"
+        error = "" if value["error"] is None else f" ± {value['error']:.4f}"
+        return "no runs" if value["mean"] is None else f"{value['mean']:+.4f}{error}"
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
     if isinstance(value, list):
@@ -244,18 +328,33 @@ def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[
     return ["arm", "varied", "seeds", "difference", "95 % interval", ""], rows
 
 
+def no_partners(records: Records, comparison: Comparison) -> str:
+    """Why nothing can be compared."""
+    theirs = dict.fromkeys(k for r in records.planned if r.arm == comparison.against for k in r.varied)
+    settings = ", ".join(theirs) or "nothing"
+    return (
+        f"no run has a partner. A run is compared with the run of {comparison.against} of the same seed that has the "
+        f"same value of what is varied there ({settings}), where both have the measure."
+    )
+
+
 def results(study: Study, records: Records) -> tuple[list[str], list[list[Any]]]:
-    """A row for each point: mean ± deviation of every measure."""
-    taken = [m for m in in_groups(study.measure) if not m.curve and any(m.name in r.measures for r in records)]
+    """A row for each point: how many of its seeds are there, and mean ± deviation of every measure over its own."""
+    taken = [m for m in in_groups(study.measure) if not m.curve and any(r.has(m.name) for r in records)]
     heads = ["arm", "varied", "seeds", *(m.heading for m in taken)]
     rows = []
-    for arm, varied in dict.fromkeys((r.arm, json.dumps(dict(r.varied))) for r in records):
+    for arm, varied in dict.fromkeys((r.arm, json.dumps(dict(r.varied))) for r in records.planned):
         where = Where(arm, json.loads(varied))
-        cells: list[Any] = [arm, varied_label(where.varied), max(records.mean(where, m.name)[2] for m in taken)]
+        here = records.at(where)
+        finished, planned = ({r.seed for r in runs} for runs in (here, here.planned))
+        seeds = len(planned) if finished == planned else f"{len(finished)} of {len(planned)}"
+        cells: list[Any] = [arm, varied_label(where.varied), seeds]
         for m in taken:
             mean, deviation, n = records.mean(where, m.name)
-            note = f"± {abs(m.factor) * deviation:.2g}" if n > 1 else ""
-            cells.append(Cell(round(m.factor * mean, 4), note=note) if n else None)
+            notes = [f"± {abs(m.factor) * deviation:.2g}"] * (n > 1) + [f"of {n} of {len(planned)}"] * (
+                n < len(planned)
+            )
+            cells.append(Cell(round(m.factor * mean, 4), note=", ".join(notes)) if n else None)
         rows.append(cells)
     return heads, rows
 
@@ -276,14 +375,15 @@ def draw_all(charts: Sequence[tuple[Any, Sequence[Drawing]]], folder: Path) -> N
 
 def as_csv(records: Records) -> str:
     """One line per run."""
-    varied = list(dict.fromkeys(k for r in records for k in r.varied))
+    varied = list(dict.fromkeys(k for r in records.planned for k in r.varied))
     taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list | dict)))
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(["arm", *varied, "seed", "key", "seconds", *taken])
-    for r in records:
+    writer.writerow(["arm", *varied, "seed", "key", "state", "failure", "seconds", *taken])
+    for r in records.planned:
         values = [r.varied.get(k, "") for k in varied]
-        writer.writerow([r.arm, *values, r.seed, r.key, r.seconds, *(r.measures.get(k, "") for k in taken)])
+        measured = [r.measures[k] if r.has(k) else "" for k in taken]
+        writer.writerow([r.arm, *values, r.seed, r.key, r.state, r.failure, r.seconds, *measured])
     return text.getvalue()
 
 
@@ -297,7 +397,8 @@ def common(records: Sequence[Record]) -> files.Json:
 
 def row(record: Record, shared: Settings) -> list[Any]:
     own = {k: v for k, v in flat(record.settings).items() if k not in shared and k != "seed"}
-    return [record.arm, record.key, record.seed, record.seconds, ", ".join(f"{k} {v}" for k, v in own.items())]
+    differs = ", ".join(f"{k} {v}" for k, v in own.items())
+    return [record.arm, record.key, record.seed, record.state, record.seconds, differs]
 
 
 def versions() -> list[str]:

@@ -60,6 +60,11 @@ def varied_label(varied: Settings) -> str:
     return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in varied.items())
 
 
+def run_name(arm: str, varied: Settings, seed: int) -> str:
+    """A run, as messages and evidence name it."""
+    return ", ".join(part for part in (arm, varied_label(varied), f"seed {seed}") if part)
+
+
 @dataclass(frozen=True)
 class Scale:
     """How large the runs are, how many seeds, and which values of what is varied."""
@@ -90,8 +95,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        values = varied_label(self.varied)
-        return f"{self.arm}{', ' if values else ''}{values}, seed {self.seed}"
+        return run_name(self.arm, self.varied, self.seed)
 
 
 class Rule(Protocol):
@@ -152,7 +156,9 @@ class Claim:
         return self.rule.measures
 
     def judge(self, records: Records) -> Verdict:
-        return self.rule.judge(records)
+        """By the rule; a claim that needs a run which failed or lacks a measure does not hold on what is left."""
+        asked = records.afresh()
+        return self.rule.judge(asked).lacking(asked.unanswered)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, TypedDict, Unpack
 
 Need = Literal["embeddings", "labels", "views", "features", "sentences", "run"]
@@ -98,14 +99,15 @@ def as_measure(
 
 
 def take(measures: Iterable[Measure], subject: Any) -> dict[str, Any]:
-    """Every one of these that the subject has what it needs for, by name; what is not finite is left out."""
+    """Every one of these that the subject has what it needs for, by name; what is no usable value is left out."""
     values = {m.name: m.of(subject) for m in measures if set(m.needs) <= subject.has}
-    return {name: value for name, value in values.items() if value is not None and _finite(value)}
+    return {name: value for name, value in values.items() if usable(value)}
 
 
-def _finite(value: Any) -> bool:
+def usable(value: Any) -> bool:
+    """Whether something counts as a value of a measure: a finite number, or several with nothing else among them."""
     if isinstance(value, Mapping):
-        return all(map(_finite, value.values()))
+        return usable(list(value.values()))
     if isinstance(value, list | tuple):
-        return all(map(_finite, value))
-    return math.isfinite(value)
+        return bool(value) and all(map(usable, value))
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

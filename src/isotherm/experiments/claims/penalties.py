@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,15 +25,17 @@ class EntropyRises:
 
     def judge(self, records: Records) -> Verdict:
         rows, smallest = [], math.inf
-        for record in records.at(self.arm):
-            if record.embedding.exists():
-                entropies = np.stack([entropy(similarities(record), t) for t in self.temperatures])
-                smallest = min(smallest, float(np.diff(entropies, axis=0).min()))
-                rows.append([round(float(v), 4) for v in entropies.mean(1)])
+        for record in with_embeddings(records, self.arm):
+            entropies = np.stack([entropy(similarities(record), t) for t in self.temperatures])
+            smallest = min(smallest, float(np.diff(entropies, axis=0).min()))
+            rows.append([round(float(v), 4) for v in entropies.mean(1)])
         held = bool(rows) and smallest > 0
         smallest = smallest if rows else math.nan
         temperatures = list(self.temperatures)
-        return Verdict(held, Evidence(temperatures=temperatures, mean_entropy=rows, smallest_step=smallest))
+        evidence = Evidence(
+            temperatures=temperatures, mean_entropy=rows, smallest_step=smallest, wanted="every step above 0"
+        )
+        return Verdict(held, evidence)
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,22 @@ class GradientsAgree:
 
     def judge(self, records: Records) -> Verdict:
         worst, runs = 0.0, 0
-        for record in records.at(self.arm):
-            if record.embedding.exists():
-                runs += 1
-                s = similarities(record)[:64]
-                worst = max(worst, *(closed_forms(s, t) for t in self.temperatures))
+        for record in with_embeddings(records, self.arm):
+            runs += 1
+            s = similarities(record)[:64]
+            worst = max(worst, *(closed_forms(s, t) for t in self.temperatures))
         held = runs > 0 and worst <= self.within
-        return Verdict(held, Evidence(largest_difference=worst, within=self.within, runs=runs))
+        wanted = f"at most {self.within:g}"
+        return Verdict(held, Evidence(largest_difference=worst, within=self.within, runs=runs, wanted=wanted))
+
+
+def with_embeddings(records: Records, arm: str) -> Iterator[Record]:
+    """Runs of an arm whose embeddings are at hand."""
+    for record in records.at(arm):
+        if record.embedding.exists():
+            yield record
+        else:
+            records.lacks(record, "has its embeddings elsewhere: only its record is here")
 
 
 def similarities(record: Record) -> Floats:

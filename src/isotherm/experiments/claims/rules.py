@@ -1,7 +1,8 @@
 """Ways a claim is judged: by rank correlation with a stated threshold and by seeds, never by eye.
 
-A rule says what it needs of every run (`measures`) and judges records (`judge`). What is heavy is imported when it is
-needed: whoever lists the studies does not judge.
+A rule says what it needs of every run (`measures`) and judges records (`judge`); its evidence has what was found and,
+in words, what was `wanted`. Nothing holds without runs. What is heavy is imported when it is needed: whoever lists the
+studies does not judge.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from isotherm.experiments.claims.statistics import (
     reaches,
     replicated,
     rounded_mean,
+    spread_of,
     triples,
 )
-from isotherm.experiments.claims.verdict import Estimate, Evidence, Verdict, unjudged
+from isotherm.experiments.claims.verdict import Evidence, Verdict, unjudged
 from isotherm.experiments.study import OfOneMeasure, Rule, Settings, Together, Where
 
 if TYPE_CHECKING:
@@ -38,6 +40,17 @@ STRONG = 0.8
 SURE = 2.0
 """Standard errors that a difference needs to count."""
 TAU = "loss.temperature"
+SURELY = f"by more than {SURE:g} standard errors over seeds"
+
+
+def bound(direction: int, least: float) -> str:
+    """What a number that must rise (1) or fall (−1) has to reach."""
+    return f"at least {least:g}" if direction > 0 else f"at most {-least:g}"
+
+
+def beyond(noise: float) -> str:
+    """That a difference must exceed this scatter of the seeds, where there is one."""
+    return f", by more than the seeds scatter ({noise:.4f})" if noise > 0 else ""
 
 
 @dataclass(frozen=True)
@@ -60,8 +73,14 @@ class Trend(OfOneMeasure):
             if len(xs) >= 3:
                 by_seed.append(round(rank(xs, ys), 3))
         held = self.direction * rho >= self.least and all(self.direction * r > 0 for r in by_seed)
-        values = triples(x, means, deviations)
-        return Verdict(held, Evidence(values=values, rho=round(rho, 3), rho_of_each_seed=by_seed, least=self.least))
+        evidence = Evidence(
+            values=triples(x, means, deviations),
+            rho=round(rho, 3),
+            rho_of_each_seed=by_seed,
+            least=self.least,
+            wanted=f"rho {bound(self.direction, self.least)}, with this sign in every seed",
+        )
+        return Verdict(held, evidence)
 
 
 @dataclass(frozen=True)
@@ -88,6 +107,7 @@ class InvertedU(OfOneMeasure):
             below_the_best_at_the_ends=[round(d, 4) for d in drops],
             must_exceed=round(noise, 4),
             runs=line.runs,
+            wanted=f"the best inside, both ends below it{beyond(noise)}, two seeds or more",
         )
         return Verdict(held, evidence)
 
@@ -108,10 +128,11 @@ class Behind(OfOneMeasure):
         noise = SURE * math.hypot(deviation, rival.deviation) / math.sqrt(max(1, runs))
         evidence = Evidence(
             means={self.arm: round(value, 4), self.rival: round(rival.mean, 4)},
-            sd=round(deviation, 4),
+            **spread_of(deviation, runs),
             best_at=rival.at,
             gap=round(gap, 4),
             least=self.by,
+            wanted=f"{self.arm} below the best of {self.rival} by {self.by:g} or more{beyond(noise)}",
         )
         return Verdict(runs > 0 and gap >= self.by and gap > noise, evidence)
 
@@ -139,12 +160,14 @@ class Recovers(OfOneMeasure):
         near = sign * (rival.mean - value) <= self.within
         evidence = Evidence(
             means={self.arm: round(value, 4), self.weak: round(low, 4), self.rival: round(rival.mean, 4)},
-            sd=round(deviation, 4),
+            **spread_of(deviation, runs),
             best_at=rival.at,
             made_up=round(made_up, 3),
             within=self.within,
             lacking=round(lacking, 4),
             must_exceed=round(noise, 4),
+            wanted=f"{self.weak} worse than the best of {self.rival}{beyond(noise)}; {self.arm} makes up half of that "
+            f"or more, and comes within {self.within:g}",
         )
         return Verdict(bool(runs > 0 and lacking > noise and near and made_up >= 0.5), evidence)
 
@@ -167,7 +190,13 @@ class Flatter(OfOneMeasure):
             ranges[name] = float(means.max() - means.min())
         part = ranges[self.arm] / ranges[self.than] if ranges[self.than] else math.inf
         rounded = {name: round(r, 4) for name, r in ranges.items()}
-        return Verdict(part <= self.most, Evidence(range=rounded, part=round(part, 3), most=round(self.most, 3)))
+        evidence = Evidence(
+            range=rounded,
+            part=round(part, 3),
+            most=round(self.most, 3),
+            wanted=f"{self.arm} moves at most {self.most:.3g} of what {self.than} moves",
+        )
+        return Verdict(part <= self.most, evidence)
 
 
 @dataclass(frozen=True)
@@ -190,6 +219,8 @@ class PrefersLarger(OfOneMeasure):
             best_at=dict(zip((self.arm, self.than), best_at, strict=True)),
             ahead_at_the_largest=round(ahead, 4),
             must_exceed=round(noise, 4),
+            wanted=f"the best of {self.arm} at a larger value than that of {self.than}, and ahead at the largest"
+            f"{beyond(noise)}, two seeds or more",
         )
         return Verdict(mine.runs > 1 and best_at[0] > best_at[1] and ahead > noise, evidence)
 
@@ -204,9 +235,14 @@ class Alike(OfOneMeasure):
     def judge(self, records: Records) -> Verdict:
         by_point = {where.label: records.mean(where, self.measure) for where in self.points}
         means = [mean for mean, _, n in by_point.values() if n]
-        spread = max(means) - min(means) if len(means) == len(self.points) else math.nan
-        rounded = {label: round(mean, 4) for label, (mean, _, _) in by_point.items()}
-        return Verdict(spread <= self.within, Evidence(means=rounded, spread=round(spread, 4), within=self.within))
+        spread = max(means) - min(means) if len(means) == len(self.points) > 1 else math.nan
+        evidence = Evidence(
+            means={label: round(mean, 4) for label, (mean, _, _) in by_point.items()},
+            spread=round(spread, 4),
+            within=self.within,
+            wanted=f"a spread of at most {self.within:g}",
+        )
+        return Verdict(spread <= self.within, evidence)
 
 
 @dataclass(frozen=True)
@@ -223,9 +259,9 @@ class Narrower(OfOneMeasure):
 
     def judge(self, records: Records) -> Verdict:
         subset = records.where(**self.fixed)
-        values = sorted({r.varied[self.over] for r in subset if r.arm in self.arms and self.over in r.varied})
-        if len(values) < 2:
-            return unjudged(f"fewer than two values of {self.over}")
+        values = sorted({r.varied[self.over] for arm in self.arms for r in subset.at(arm) if self.over in r.varied})
+        if len(values) < 2 or len(self.arms) < 2:
+            return unjudged(f"fewer than two arms or two values of {self.over}")
         first, last = (
             [subset.by_seed(Where(arm, {self.over: value}), self.measure) for arm in self.arms]
             for value in (values[0], values[-1])
@@ -234,8 +270,13 @@ class Narrower(OfOneMeasure):
         if not seeds:
             return unjudged("no seed has all of them")
         start, end = (float(np.mean([np.ptp([each[s] for each in point]) for s in seeds])) for point in (first, last))
-        spread_at = {values[0]: round(start, 4), values[-1]: round(end, 4)}
-        return Verdict(end <= self.most * start, Evidence(spread_at=spread_at, most_of_it=self.most, seeds=len(seeds)))
+        evidence = Evidence(
+            spread_at={values[0]: round(start, 4), values[-1]: round(end, 4)},
+            most_of_it=self.most,
+            seeds=len(seeds),
+            wanted=f"at {values[-1]} at most {self.most:g} of the spread at {values[0]}",
+        )
+        return Verdict(start > 0 and end <= self.most * start, evidence)
 
 
 @dataclass(frozen=True)
@@ -252,7 +293,13 @@ class TrendEverywhere(OfOneMeasure):
         all_lines = lines(records, self.arm, self.over, self.fixed, self.measure)
         rho_at = {value: rank(x, means) for value, x, means in all_lines}
         share = float(np.mean([self.direction * r >= STRONG for r in rho_at.values()])) if rho_at else 0.0
-        return Verdict(share >= self.part, Evidence(rho_at=rho_at, part_that_does=round(share, 3), least=self.part))
+        evidence = Evidence(
+            rho_at=rho_at,
+            part_that_does=round(share, 3),
+            least=self.part,
+            wanted=f"rho {bound(self.direction, STRONG)} at {self.part:g} or more of the values of {self.fixed}",
+        )
+        return Verdict(bool(rho_at) and share >= self.part, evidence)
 
 
 @dataclass(frozen=True)
@@ -269,7 +316,8 @@ class BestMoves(OfOneMeasure):
         best_at = {value: float(x[int(np.argmax(means))]) for value, x, means in all_lines}
         moves = len(best_at) >= 3 and len(set(best_at.values())) > 1
         rho = rank(list(best_at), list(best_at.values())) if moves else math.nan
-        evidence = Evidence(best_at=best_at, rho=round(rho, 3), least=STRONG)
+        wanted = f"the best of at least three values of {self.along} moves, rho {bound(self.direction, STRONG)}"
+        evidence = Evidence(best_at=best_at, rho=round(rho, 3), least=STRONG, wanted=wanted)
         return Verdict(self.direction * rho >= STRONG, evidence)
 
 
@@ -289,7 +337,13 @@ class Saturates(OfOneMeasure):
             reached = reaches(x, means, self.share)
             reached_at[where.label] = round(reached, 2)
             held &= len(x) >= 3 and reached <= x[0] + self.part * (x[-1] - x[0])
-        return Verdict(held, Evidence(share=self.share, reached_at=reached_at, within_the_first=self.part))
+        evidence = Evidence(
+            share=self.share,
+            reached_at=reached_at,
+            within_the_first=self.part,
+            wanted=f"{self.share:g} of the fall within the first {self.part:g} of the range, of three values or more",
+        )
+        return Verdict(held, evidence)
 
 
 @dataclass(frozen=True)
@@ -308,7 +362,8 @@ class Later(OfOneMeasure):
             reached_at[value] = round(reaches(x, means, self.share), 3)
         whole = len(reached_at) >= 3 and all(map(math.isfinite, reached_at.values()))
         rho = rank(list(reached_at), list(reached_at.values())) if whole else math.nan
-        evidence = Evidence(share=self.share, reached_at=reached_at, rho=round(rho, 3), least=STRONG)
+        wanted = f"{self.share:g} of the fall reached later with {self.along}, rho {bound(1, STRONG)}"
+        evidence = Evidence(share=self.share, reached_at=reached_at, rho=round(rho, 3), least=STRONG, wanted=wanted)
         return Verdict(rho >= STRONG, evidence)
 
 
@@ -333,7 +388,7 @@ class Loses(Fall):
         losses = self.falls(records)
         held = bool(self.points) and all(d.mean >= self.least and d.mean > SURE * d.error for d in losses.values())
         rounded = {label: round(d.mean, 4) for label, d in losses.items()}
-        return Verdict(held, Evidence(lost=rounded, least=self.least))
+        return Verdict(held, Evidence(lost=rounded, least=self.least, wanted=f"each loses {self.least:g} or more"))
 
 
 @dataclass(frozen=True)
@@ -344,7 +399,8 @@ class Keeps(Fall):
 
     def judge(self, records: Records) -> Verdict:
         losses = {label: round(d.mean, 4) for label, d in self.falls(records).items()}
-        return Verdict(all(loss <= self.most for loss in losses.values()), Evidence(lost=losses, most=self.most))
+        held = bool(losses) and all(loss <= self.most for loss in losses.values())
+        return Verdict(held, Evidence(lost=losses, most=self.most, wanted=f"none loses more than {self.most:g}"))
 
 
 @dataclass(frozen=True)
@@ -358,8 +414,8 @@ class Ahead(OfOneMeasure):
         mine = records.by_seed(self.where, self.measure)
         ahead_of = {rival.label: paired(mine, records.by_seed(rival, self.measure)) for rival in self.rivals}
         held = bool(self.rivals) and all(d.above(SURE) for d in ahead_of.values())
-        estimates = {label: Estimate(d.mean, d.error) for label, d in ahead_of.items()}
-        return Verdict(held, Evidence(point=self.where.label, ahead_of=estimates))
+        estimates = {label: d.estimate for label, d in ahead_of.items()}
+        return Verdict(held, Evidence(point=self.where.label, ahead_of=estimates, wanted=f"above each {SURELY}"))
 
 
 @dataclass(frozen=True)
@@ -374,7 +430,8 @@ class NoWorse(OfOneMeasure):
         mine = records.by_seed(self.where, self.measure)
         ahead_of = {r.label: round(paired(mine, records.by_seed(r, self.measure)).mean, 4) for r in self.rivals}
         held = bool(self.rivals) and all(difference >= -self.within for difference in ahead_of.values())
-        return Verdict(held, Evidence(point=self.where.label, ahead_of=ahead_of, within=self.within))
+        wanted = f"at most {self.within:g} below each"
+        return Verdict(held, Evidence(point=self.where.label, ahead_of=ahead_of, within=self.within, wanted=wanted))
 
 
 @dataclass(frozen=True)
@@ -384,17 +441,20 @@ class Ordered(OfOneMeasure):
     points: Sequence[Where]
 
     def judge(self, records: Records) -> Verdict:
+        if len(self.points) < 2:
+            return unjudged("fewer than two points")
         means = [records.mean(where, self.measure)[0] for where in self.points]
         first, last = (records.by_seed(self.points[i], self.measure) for i in (0, -1))
         difference = paired(first, last)
         held = all(a > b for a, b in itertools.pairwise(means)) and difference.above(SURE)
         rounded = {where.label: round(mean, 4) for where, mean in zip(self.points, means, strict=True)}
-        return Verdict(held, Evidence(means=rounded, first_less_last=Estimate(difference.mean, difference.error)))
+        wanted = f"means that fall in this order, the first above the last {SURELY}"
+        return Verdict(held, Evidence(means=rounded, first_less_last=difference.estimate, wanted=wanted))
 
 
 @dataclass(frozen=True)
 class Gains(OfOneMeasure):
-    """A measure of a point is above others of the same runs by `least` or more, in every seed."""
+    """A measure of a point is above others of the same runs by `least` or more, in every seed of at least two."""
 
     where: Where
     over: Sequence[str]
@@ -410,8 +470,9 @@ class Gains(OfOneMeasure):
         for other in self.over:
             theirs = records.by_seed(self.where, other)
             gains[other] = [round(mine[s] - theirs[s], 4) for s in sorted(mine.keys() & theirs.keys())]
-        held = all(each and min(each) >= self.least for each in gains.values())
-        return Verdict(held, Evidence(measure=self.measure, above=gains, least=self.least))
+        held = bool(gains) and all(len(each) > 1 and min(each) >= self.least for each in gains.values())
+        wanted = f"above by {self.least:g} or more in every seed, two seeds or more"
+        return Verdict(held, Evidence(measure=self.measure, above=gains, least=self.least, wanted=wanted))
 
 
 @dataclass(frozen=True)
@@ -429,9 +490,10 @@ class SmallerDrop(OfOneMeasure):
         for name in (self.arm, *self.rivals):
             here, there = (records.by_seed(Where(name, {self.over: v}), self.measure) for v in (self.start, self.end))
             drops[name] = {seed: here[seed] - there[seed] for seed in here.keys() & there.keys()}
-        held = all(paired(drops[rival], drops[self.arm]).above(SURE) for rival in self.rivals)
+        held = bool(self.rivals) and all(paired(drops[r], drops[self.arm]).above(SURE) for r in self.rivals)
         means = {name: rounded_mean(drop) for name, drop in drops.items()}
-        return Verdict(held, Evidence(mean_drop=means, start=self.start, end=self.end))
+        wanted = f"{self.arm} drops less than each {SURELY}"
+        return Verdict(held, Evidence(mean_drop=means, start=self.start, end=self.end, wanted=wanted))
 
 
 @dataclass(frozen=True)
@@ -443,10 +505,11 @@ class Faster(OfOneMeasure):
 
     def judge(self, records: Records) -> Verdict:
         mine, *others = (over_training(records, self.measure, where) for where in (self.where, *self.rivals))
-        held = bool(mine) and all(paired(mine, theirs).above(SURE) for theirs in others)
+        held = bool(others) and all(paired(mine, theirs).above(SURE) for theirs in others)
         labels = [where.label for where in (self.where, *self.rivals)]
         means = {label: rounded_mean(each) for label, each in zip(labels, (mine, *others), strict=True)}
-        return Verdict(held, Evidence(mean_over_training=means))
+        wanted = f"{self.where.label} above each {SURELY}"
+        return Verdict(held, Evidence(mean_over_training=means, wanted=wanted))
 
 
 @dataclass(frozen=True)
@@ -470,4 +533,5 @@ class Every(Together[Rule]):
 
     def judge(self, records: Records) -> Verdict:
         verdicts = [rule.judge(records) for rule in self.parts]
-        return Verdict(all(v.held for v in verdicts), Evidence(parts=[v.evidence for v in verdicts]))
+        held = bool(verdicts) and all(v.held for v in verdicts)
+        return Verdict(held, Evidence(parts=[v.evidence for v in verdicts]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from isotherm.experiments.claims.verdict import Estimate
 from isotherm.experiments.study import Where
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ class Paired:
     def above(self, errors: float) -> bool:
         """Whether the mean is above zero by more than so many standard errors; one seed is sure of nothing."""
         return self.seeds > 1 and self.mean > errors * self.error
+
+    @property
+    def estimate(self) -> Estimate:
+        """As evidence has it; one seed has no error."""
+        return Estimate(self.mean, self.error if self.seeds > 1 else math.nan)
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,11 @@ def over_training(records: Records, measure: str, where: Where) -> dict[int, flo
     """A measure's mean over all looks during training, for every seed."""
     means = {}
     for record in records.at(where):
-        values = [line[measure] for line in record.monitored() if measure in line]
+        values = [value for _, value in record.monitored(measure)]
         if values:
             means[record.seed] = float(np.mean(values))
+        else:
+            records.lacks(record, f"has no {measure} on the way")
     return means
 
 
@@ -131,6 +139,11 @@ def best(records: Records, arm: str, over: str, measure: str, sign: int = 1) -> 
 
 def rounded_mean(by_seed: Mapping[int, float]) -> float:
     return round(float(np.mean(list(by_seed.values()))), 4) if by_seed else math.nan
+
+
+def spread_of(deviation: float, runs: int) -> dict[str, float]:
+    """A standard deviation over seeds as evidence has it: one seed has none."""
+    return {"sd": round(deviation, 4)} if runs > 1 else {}
 
 
 def triples(x: Any, means: Any, deviations: Any) -> list[list[float]]:

@@ -12,7 +12,7 @@ from isotherm.files import Json
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and its standard error; not a number where there are no runs."""
+    """A mean and its standard error; not a number where there are no runs, and no error with one seed."""
 
     mean: float
     error: float
@@ -21,9 +21,9 @@ class Estimate:
 class Evidence(Mapping[str, Any]):
     """The numbers behind a verdict, each under an identifier: `rho`, `least`, `means` (by the label of a point), …
 
-    claims.json holds `as_dict`, and the page words the same. Three names have a form of their own: `values` is a line
-    of (what was varied, mean, deviation), `why` says why nothing could be judged, `parts` is the evidence of each of
-    several rules.
+    claims.json holds `as_dict`, and the page words the same. Some names have a form of their own: `values` is a line
+    of (what was varied, mean, deviation), `wanted` says in words what the rule asks for, `why` why nothing could be
+    judged, `missing` which runs it needs that there are not, `parts` is the evidence of each of several rules.
     """
 
     def __init__(self, **numbers: Any) -> None:
@@ -52,6 +52,12 @@ class Verdict:
 
     held: bool
     evidence: Evidence
+
+    def lacking(self, missing: Mapping[str, str]) -> Verdict:
+        """The same without these runs, each with what is wrong with it: nothing holds on what is left."""
+        if not missing:
+            return self
+        return Verdict(False, Evidence(**self.evidence, missing=[f"{run} {why}" for run, why in missing.items()]))
 
 
 def unjudged(why: str) -> Verdict:

@@ -59,16 +59,19 @@ class Against:
     log_x: bool = False
 
     def draw(self, records: Records) -> list[Chart]:
-        return [self._chart(records, measure) for measure in self.measures]
+        charts = [self._chart(records, measure) for measure in self.measures]
+        return [chart for chart in charts if chart is not None]
 
-    def _chart(self, records: Records, measure: str) -> Chart:
+    def _chart(self, records: Records, measure: str) -> Chart | None:
         lines, fact = [], _fact(measure)
         for arm in self.arms:
             at, means, deviations = records.along(arm, self.over, measure)
             if len(at):
                 lines.append(_banded(arm, at, means, deviations, fact))
+        if not lines:
+            return None
         ends = [v for line in lines for v in np.asarray(line.x)]
-        for arm in (a for a in REFERENCE if a in records.arms() and ends):
+        for arm in (a for a in REFERENCE if a in records.arms()):
             mean, _, runs = records.mean(arm, measure)
             if runs:
                 lines.append(Line(arm, [min(ends), max(ends)], [fact.factor * mean] * 2, dashed=True))
@@ -90,7 +93,10 @@ class Family(OfOneMeasure):
         lines, fact = [], _fact(self.measure)
         for value in sorted({r.varied[self.by] for r in records if r.arm == self.arm and self.by in r.varied}):
             at, means, deviations = records.where(**{self.by: value}).along(self.arm, self.over, self.measure)
-            lines.append(_banded(f"{self.by.rpartition('.')[2]} {value:g}", at, means, deviations, fact))
+            if len(at):
+                lines.append(_banded(f"{self.by.rpartition('.')[2]} {value:g}", at, means, deviations, fact))
+        if not lines:
+            return []
         title = _capital(f"{fact.heading} against {self.x}, {self.arm}{self.more}")
         return [Lines(title, lines, x=self.x, y=fact.axis)]
 
@@ -129,6 +135,8 @@ class Grid:
 
     def draw(self, records: Records) -> list[Chart]:
         runs = [r for r in records if r.arm == self.arm]
+        if not runs:
+            return []
         down, across = (sorted({r.varied[name] for r in runs}) for name in (self.rows, self.columns))
         names = [[f"{value:g}" for value in values] for values in (down, across)]
         y, x = (name.rpartition(".")[2] for name in (self.rows, self.columns))
@@ -173,9 +181,8 @@ class OverTraining(OfArms):
         for arm in self.arms:
             by: dict[float, list[float]] = {}
             for record in (r for r in records if r.arm == arm):
-                for line in record.monitored():
-                    if self.measure in line:
-                        by.setdefault(round(line["epoch"] / record.config.epochs, 3), []).append(line[self.measure])
+                for epoch, value in record.monitored(self.measure):
+                    by.setdefault(round(epoch / record.config.epochs, 3), []).append(value)
             if by:
                 x = sorted(by)
                 lines.append(Line(arm, x, [fact.factor * float(np.mean(by[v])) for v in x]))
@@ -196,7 +203,10 @@ class Projection:
     def draw(self, records: Records) -> list[Chart]:
         from isotherm.measures.embedding import PROJECTED
 
-        runs = sorted((r for r in records if r.arm == self.arm and r.seed == 0), key=lambda r: _at(r, self.over))
+        first = (r for r in records if r.arm == self.arm and r.seed == 0 and r.has("projection"))
+        runs = sorted(first, key=lambda r: _at(r, self.over))
+        if not runs:
+            return []
         middles = (PROJECTED[1:] + PROJECTED[:-1]) / 2
         series = [Heights(f"{self.symbol} = {r.varied[self.over]:g}", r.measures["projection"]) for r in runs]
         series.append(Heights("normal", np.exp(-(middles**2) / 2) / math.sqrt(2 * math.pi)))
@@ -216,7 +226,7 @@ class Separation:
     def draw(self, records: Records) -> list[Chart]:
         charts: list[Chart] = []
         for arm in self.arms:
-            runs = [r for r in records if r.arm == arm and "nearest_negatives" in r.measures]
+            runs = [r for r in records if r.arm == arm and all(map(r.has, self.measures))]
             if runs:
                 charts.append(Lines(f"Local separation, {arm}", self._lines(runs), x=self.x, y="mean similarity"))
         return charts
@@ -251,9 +261,10 @@ class Entropies:
                 y = [float(entropy(s, t).mean()) for t in self.temperatures]
                 top = float(np.log(s.shape[1]))
                 lines.append(Line(f"trained at {record.varied[self.over]:g}", list(self.temperatures), y))
-        if lines:
-            ends = [self.temperatures[0], self.temperatures[-1]]
-            lines.append(Line("log of the number of negatives", ends, [top, top], dashed=True))
+        if not lines:
+            return []
+        ends = [self.temperatures[0], self.temperatures[-1]]
+        lines.append(Line("log of the number of negatives", ends, [top, top], dashed=True))
         return [Lines("Entropy of the relative penalties", lines, x="temperature", y="H(r), nats")]
 
 

@@ -49,7 +49,7 @@ def maps(records: Records, arm: str, over: str, values: Sequence[float], most: i
 def pairs(records: Records, where: Where) -> list[Drawing]:
     """Similarities of true positive, false negative and true negative pairs, before and after training."""
     record = records.one(where)
-    if record is None or "pairs_after" not in record.measures:
+    if record is None or not (record.has("pairs_before") and record.has("pairs_after")):
         return []
     return [
         Histogram(

@@ -1,0 +1,38 @@
+"""Which data is behind a name today: a run that learnt from other data is not the run that a study asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from isotherm.train.config import Config
+from isotherm.train.modality import ImageModality, modality_of, sentences
+
+
+def fingerprint(config: Config) -> str:
+    """What tells the data behind a configuration from other data: of the part learnt from and the part judged on.
+
+    Whole, before anything is drawn from it or put on it: what is done to it follows from the settings.
+    """
+    whole = replace(config, images=None, imbalance="none", randbit=0, digits=0)
+    if modality_of(whole) is not ImageModality:
+        return sentences.read(whole).fingerprint()
+    learnt = ImageModality.of(whole)
+    judged = learnt.test
+    parts = [learnt] if judged is None else [learnt, replace(learnt, images=judged)]
+    return "-".join(part.fingerprint() for part in parts)
+
+
+def fingerprints(configs: Iterable[Config]) -> dict[str, str]:
+    """By the keys of runs, each set read once; empty where the data is not at hand."""
+    by_data: dict[str, str] = {}
+    by_key = {}
+    for config in configs:
+        data = repr((config.data, config.data_options, config.split, config.test))
+        if data not in by_data:
+            try:
+                by_data[data] = fingerprint(config)
+            except (ValueError, OSError):
+                by_data[data] = ""
+        by_key[config.key] = by_data[data]
+    return by_key
