@@ -5,7 +5,6 @@ import time
 
 import torch
 
-from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.loop import train
@@ -53,9 +52,9 @@ def command(out, *more, settings=SMALL):
 
 
 def begun(out):
-    """A run's settings and place, its folder ready, with a checkpoint after every step."""
+    """A run's settings and place, its folder made, with a checkpoint after every step."""
     config = configure(SMALL)
-    runs.prepare(out, config, resume=False)
+    out.mkdir()
     return config, Runtime(out=out, quiet=True, checkpoint=0)
 
 

@@ -51,7 +51,7 @@ def test_a_stopped_run_on_sentences_resumes_to_the_same_weights(corpus, tmp_path
     whole = weights(run(tmp_path / "whole", corpus, **settings))
     config = configure({"data": f"text:{corpus}", **QUICK, **settings})
     place = Runtime(out=tmp_path / "parts", quiet=True, resume=True)
-    runs.prepare(place.out, config, resume=True)
+    place.out.mkdir()
     first = Run(fabric_for(config, place), config, place)
     first.asked_to_stop = "SIGTERM"
     with pytest.raises(Stopped):
@@ -167,12 +167,15 @@ def test_what_does_not_fit_sentences_is_refused(corpus, settings, said):
         build(configure({"data": f"text:{corpus}", **small, **settings}))
 
 
-def test_a_tokenizer_left_by_a_refused_run_is_not_used(corpus, tmp_path):
+def test_a_refused_run_leaves_no_tokenizer_and_one_left_by_a_killed_run_is_not_used(corpus, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("".join(f"{i} 我们 句子 {i * i}\n" for i in range(40)))
     place = Runtime(out=tmp_path / "a", quiet=True)
     with pytest.raises(ValueError, match="larger than"):
         train(configure({"data": f"text:{other}", **QUICK, "batch": 64}), place)
+    assert not (tmp_path / "a/tokenizer.json").exists()
+    killed = configure({"data": f"text:{other}", **QUICK, "batch": 32})
+    Run(fabric_for(killed, place), killed, place).metrics.close()
     assert (tmp_path / "a/tokenizer.json").exists()
     train(configure({"data": f"text:{corpus}", **QUICK}), place)
     fresh = run(tmp_path / "b", corpus)

@@ -10,11 +10,11 @@ import copy
 import math
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -41,6 +41,7 @@ SHARE = 40
 """A checkpoint is written no sooner than after this many times the time the last one took: under 3 % of the run."""
 
 
+Given = TypeVar("Given")
 Line = dict[str, float | None]
 """A line of metrics."""
 
@@ -80,20 +81,26 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
     doors.allow(*code_in(config.as_dict()))  # whoever has a configuration in hand was asked when it was read
     keep_freed_memory()
     fabric = fabric_for(config, place)
-    finished = None
-    problem: Exception | None = None
-    if world.rank() == 0:  # the others find the folder as it leaves it
-        try:
-            finished = runs.prepare(place.out, config, place.resume)
-        except (ValueError, OSError) as error:
-            problem = error
-    if world.any_of(problem is not None, fabric.device):
-        raise problem or ValueError("the first process could not start; it says why.")
-    if world.any_of(finished is not None, fabric.device):
-        return finished or runs.read_result(place.out), None
-    with runs.alone(place.out) if world.rank() == 0 else nullcontext():
+    with ExitStack() as held:
+        folder = runs.taken(place.out, config, place.resume)
+        finished = _by_the_first(lambda: held.enter_context(folder), fabric.device)
+        if world.any_of(finished is not None, fabric.device):
+            return finished or runs.read_result(place.out), None
         run = Run(fabric, config, place)
         return run.to_the_end(), run
+
+
+def _by_the_first(act: Callable[[], Given], device: torch.device) -> Given | None:
+    """What the first process gets from this, nothing on the others; a refusal there ends all of them."""
+    result, problem = None, None
+    if world.rank() == 0:
+        try:
+            result = act()
+        except (ValueError, OSError) as error:
+            problem = error
+    if world.any_of(problem is not None, device):
+        raise problem or ValueError("the first process could not start; it says why.")
+    return result
 
 
 class Run:
@@ -117,7 +124,7 @@ class Run:
         if place.compile:
             built.method.network.compile()
         self.progress = Progress(self.steps, len(self.loader), config, place, self.leader, self.state.step)
-        self.metrics = Metrics(self.out / runs.METRICS, length) if self.leader else None
+        self.metrics = _by_the_first(lambda: self._recorded(length), self.device)
         self.asked_to_stop: str | None = None
 
     def _built(self, channels_last: bool) -> Built:
@@ -156,6 +163,13 @@ class Run:
         if saved["precision"]:
             self.fabric.strategy.precision.load_state_dict(saved["precision"])
         return int(saved["metrics"])
+
+    def _recorded(self, length: int) -> Metrics:
+        """Now that nothing can be refused any more, say in the folder which run this is."""
+        metrics = Metrics(self.out / runs.METRICS, length)
+        self.state.built.material.keep(self.out)
+        runs.record(self.out, self.config)
+        return metrics
 
     def to_the_end(self) -> RunResult:
         began = time.monotonic()

@@ -56,7 +56,7 @@ class ImageModality:
     noun: ClassVar[str] = "images"
     method: ClassVar[str] = "simclr"
     criterion: ClassVar[str] = "knn"
-    leftovers: ClassVar[tuple[str, ...]] = ()
+    own_files: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def reads(cls, data: str, encoder: str | None) -> bool:
@@ -136,6 +136,9 @@ class ImageModality:
     def monitor(self, network: Network, at_most: int | None = None) -> dict[str, float]:
         """Measures of a network (`monitor.monitor`)."""
         return monitor.monitor(network, self.images, self.test, self.recipe, at_most, self.config.seed)
+
+    def keep(self, folder: Path) -> None:
+        """Nothing: the images are where they are."""
 
     def fingerprint(self) -> str:
         """What tells one set of images from another: ids, labels, and up to 4 MB of their pixels."""
