@@ -22,7 +22,7 @@ from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality,
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
 from isotherm.train.modality.modality import Opened, Weights
 from isotherm.train.result import RunResult
-from isotherm.train.state import Saved, load_checkpoint
+from isotherm.train.state import DIGEST, Saved, digest, load_checkpoint
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -146,7 +146,9 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     card_path = path.with_suffix(".json")
     if not path.exists() or not card_path.exists():
         raise ValueError(f"no encoder in {path.parent}: {path.name} and {card_path.name} belong together.")
-    card = json.loads(card_path.read_text())
+    card = _card(card_path)
+    if DIGEST in card and card[DIGEST] != digest(path):
+        raise ValueError(f"{path} is not the file that {card_path.name} was written for: it is damaged or another's.")
     if "model" in card:
         return pretrained(f"{HUB}{path.parent / card['model']}", card["pooling"]).eval()
     choice = Choice.of(card["encoder"])
@@ -156,6 +158,16 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     encoder = encoder_of(choice, card["channels"], card["size"])
     encoder.load_state_dict(load_file(path))
     return encoder.eval()
+
+
+def _card(path: Path) -> Settings:
+    try:
+        card = json.loads(path.read_text())
+    except ValueError:
+        card = None
+    if not isinstance(card, dict) or not ("model" in card or "encoder" in card):
+        raise ValueError(f"{path} is damaged: it does not say how to build the encoder.")
+    return card
 
 
 def reopen(out: Path) -> Opened:

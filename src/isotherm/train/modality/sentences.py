@@ -30,6 +30,7 @@ from isotherm.train.choice import Choice
 from isotherm.train.config import Config
 from isotherm.train.modality.images import ENCODER
 from isotherm.train.modality.modality import Weights, provenance
+from isotherm.train.state import write_card
 from isotherm.views.sentences import RECIPES, TextRecipe
 
 MODEL = "model"
@@ -209,7 +210,7 @@ class SentenceModality:
             "model": MODEL,
             **provenance(self.config),
         }
-        files.write_json(weights.with_suffix(".json"), card)
+        write_card(weights, card)
 
     def opened(self, out: Path, network: Network) -> OpenedSentences:
         encoder = network.encoder
