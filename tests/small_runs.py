@@ -7,7 +7,8 @@ import torch
 
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
-from isotherm.train.loop import train
+from isotherm.train.devices import fabric_for
+from isotherm.train.loop import Run, Stopped, train
 
 SMALL = {"images": 512, "batch": 128, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
 OWN_LOSS = """
@@ -56,6 +57,19 @@ def begun(out):
     config = configure(SMALL)
     out.mkdir()
     return config, Runtime(out=out, quiet=True, checkpoint=0)
+
+
+def stopped_after_a_step(out, settings=SMALL):
+    """A run that was asked to stop at once."""
+    config, place = configure(settings), Runtime(out=out, quiet=True)
+    out.mkdir()
+    stopped = Run(fabric_for(config, place), config, place)
+    stopped.asked_to_stop = "SIGTERM"
+    try:
+        stopped.to_the_end()
+    except Stopped:
+        return
+    raise AssertionError("it went on")
 
 
 def wait_for_steps(out, steps, process):

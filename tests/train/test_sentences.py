@@ -14,8 +14,9 @@ from isotherm.train.build import build
 from isotherm.train.commandline import configure, help_text
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
-from isotherm.train.loop import Run, Stopped, run_to_end, train
+from isotherm.train.loop import Run, run_to_end, train
 from isotherm.train.presets import PRESETS
+from small_runs import stopped_after_a_step
 from small_text import QUICK, run, weights
 
 pytest_plugins = ("small_text",)
@@ -51,11 +52,7 @@ def test_a_stopped_run_on_sentences_resumes_to_the_same_weights(corpus, tmp_path
     whole = weights(run(tmp_path / "whole", corpus, **settings))
     config = configure({"data": f"text:{corpus}", **QUICK, **settings})
     place = Runtime(out=tmp_path / "parts", quiet=True, resume=True)
-    place.out.mkdir()
-    first = Run(fabric_for(config, place), config, place)
-    first.asked_to_stop = "SIGTERM"
-    with pytest.raises(Stopped):
-        first.to_the_end()
+    stopped_after_a_step(place.out, {"data": f"text:{corpus}", **QUICK, **settings})
     assert runs.last_checkpoint(place.out)["step"] == 1
     train(config, place)
     again = weights(place.out)

@@ -68,7 +68,7 @@ def run(argv: Sequence[str]) -> int:
             leader = world.rank() == 0
         except Stopped as stopped:
             print(f"isotherm: {stopped}", file=sys.stderr)
-            return 0
+            return stopped.exit_code
         finally:
             world.leave()
     if leader:

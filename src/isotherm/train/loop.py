@@ -47,7 +47,12 @@ Line = dict[str, float | None]
 
 
 class Stopped(Exception):
-    """Asked to stop: the state is saved, and the run can be resumed."""
+    """Asked to stop by a signal: the state is saved, and the run can be resumed."""
+
+    def __init__(self, message: str, by: str) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal.Signals[by]
+        """As a shell has it of a program that a signal ended: what was to follow on success does not."""
 
 
 class Diverged(ValueError):
@@ -143,7 +148,7 @@ class Run:
         c = self.config
         rule = optimizer(c.optimizer, built.method, self._peak(), c.momentum, c.weight_decay, c.decay_all, c.nesterov)
         average = None if c.ema is None else MomentumCopy(built.method.network, c.ema)
-        return State(c, built, rule, average, fingerprint=built.material.fingerprint())
+        return State(c, built, rule, average, self.steps, fingerprint=built.material.fingerprint())
 
     def _peak(self) -> float:
         return scaled_rate(self.config.lr, self.config.batch, self.config.lr_scaling)
@@ -311,7 +316,8 @@ class Run:
             if asked:
                 raise Stopped(
                     f"stopped after step {state.step} of {self.steps}; everything is saved. "
-                    f"The same command with --resume continues."
+                    f"The same command with --resume continues.",
+                    self.asked_to_stop or "SIGTERM",  # another process heard it
                 )
 
     def _save(self) -> None:

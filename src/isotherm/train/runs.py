@@ -22,7 +22,7 @@ from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality,
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
 from isotherm.train.modality.modality import Opened, Weights
 from isotherm.train.result import RunResult
-from isotherm.train.state import DIGEST, Saved, digest, load_checkpoint
+from isotherm.train.state import DIGEST, Saved, digest, how_far, load_checkpoint
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -168,6 +168,15 @@ def _card(path: Path) -> Settings:
     if not isinstance(card, dict) or not ("model" in card or "encoder" in card):
         raise ValueError(f"{path} is damaged: it does not say how to build the encoder.")
     return card
+
+
+def unfinished(out: Path) -> str:
+    """What whoever looks at a run that has not ended must know; empty of one that has, or of what is no run."""
+    if (out / RESULT).exists() or not (out / CHECKPOINT).exists():
+        return ""
+    step, steps = how_far(out / CHECKPOINT)
+    of = "" if steps is None else f" of {steps:,}"
+    return f"step {step:,}{of}: unfinished. `isotherm train` with the run's settings and --resume goes on."
 
 
 def reopen(out: Path) -> Opened:

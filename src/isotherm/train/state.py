@@ -41,7 +41,9 @@ class State:
     config: Config
     built: Built
     optimizer: torch.optim.Optimizer
-    average: MomentumCopy | None = None
+    average: MomentumCopy | None
+    steps: int
+    """Of the whole run."""
     step: int = 0
     seconds: float = 0.0
     skipped: int = 0
@@ -62,6 +64,7 @@ class State:
         return {
             "config": self.config.as_dict(),
             "step": self.step,
+            "steps": self.steps,
             "method": self.method.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
@@ -113,6 +116,13 @@ def load_checkpoint(path: Path) -> Saved:
     if not isinstance(state, dict) or state.get("format") != FORMAT or "fingerprint" not in state:
         raise ValueError(f"{path} is no checkpoint of this version of isotherm.")
     return state
+
+
+def how_far(path: Path) -> tuple[int, int | None]:
+    """At which step a checkpoint that loads was written, and of how many: earlier versions did not say. It is not read
+    whole."""
+    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return state["step"], state.get("steps")
 
 
 def check_intact(path: Path) -> None:
