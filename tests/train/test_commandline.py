@@ -114,6 +114,22 @@ def test_help_names_every_setting_preset_and_method(capsys):
         assert word in text
 
 
+def test_a_method_that_would_ignore_what_it_is_named_for_is_told_before_anything_runs(tmp_path, capsys):
+    assert main(["train", "--method", "supcon", "--loss", "NTXentLoss", "--out", str(tmp_path / "a")]) == 2
+    assert "use --loss SupConLoss, or --method simclr" in capsys.readouterr().err
+    assert main(["train", "--loss", "SupConLoss", "--out", str(tmp_path / "a")]) == 2
+    assert "use --method supcon" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "mine.py").write_text(
+        "from isotherm.nn import *\nclass Mine(CACRLoss): pass\nclass Other(NTXentLoss): pass\n"
+    )
+    assert configure({"method": "cacr", "loss": f"{tmp_path}/mine.py:Mine"})
+    assert configure({"method": "cacr", "loss": "UAURLoss"})
+    assert configure({"loss": f"{tmp_path}/mine.py:Other"})
+    with pytest.raises(ValueError, match="use --method simclr for that loss"):
+        configure({"method": "cacr", "loss": f"{tmp_path}/mine.py:Other"})
+
+
 BOMB = "{a: &a [1, 2, 3, 4, 5, 6, 7, 8, 9, 0], b: &b [*a, *a, *a, *a, *a, *a], c: &c [*b, *b, *b, *b, *b, *b, *b, *b], "
 BOMB += "d: &d [*c, *c, *c, *c, *c, *c, *c], e: &e [*d, *d, *d, *d, *d, *d, *d, *d], f: [*e, *e, *e, *e, *e, *e, *e]}"
 

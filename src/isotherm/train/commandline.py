@@ -19,7 +19,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 from isotherm import doors
 from isotherm.checks import did_you_mean
 from isotherm.encoders import text
-from isotherm.methods.build import METHODS, method_spec
+from isotherm.methods.build import METHODS, check_loss, method_spec
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config, Runtime
 from isotherm.train.layers import (
@@ -34,7 +34,7 @@ from isotherm.train.layers import (
     preset_settings,
     read_yaml,
 )
-from isotherm.train.lookup import code_in
+from isotherm.train.lookup import code_in, loss_class
 from isotherm.train.modality import modality_for
 from isotherm.train.presets import PRESETS, USUAL
 from isotherm.train.specifications import Spec, specifications, wanted
@@ -141,6 +141,8 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
         settings["loss"] = {}
     elif "name" not in settings["loss"]:
         settings["loss"] = {"name": method.loss, **settings["loss"]}
+    if settings["loss"]:
+        check_loss(str(settings["method"]["name"]), loss_class(str(settings["loss"]["name"])))
     specs = specifications(settings)
     given = {(f"{name}.name" if name in PARTS else name): value for name, value in flat(settings).items()}
     for name in given:
