@@ -256,6 +256,12 @@ def test_state_is_part_of_the_state_dict():
     assert "bank" in bank.state_dict()
 
 
+def test_a_queue_of_many_times_the_items_is_mentioned():
+    assert "the queue of 81 keys is 4 times the 20 items" in made("mocov2", nn.NTXentLoss(), queue=81).notes[0]
+    assert "--method.queue 16 " in made("mocov2", nn.NTXentLoss()).notes[0]
+    assert made("mocov2", nn.NTXentLoss(), queue=80).notes == ()
+
+
 REFUSED = [
     ("simclr", nn.BYOLLoss(), "makes all embeddings equal; use --method byol"),
     ("simclr", nn.SimSiamLoss(), "use --method simsiam"),

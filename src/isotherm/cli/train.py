@@ -75,4 +75,6 @@ def run(argv: Sequence[str]) -> int:
         facts = {measure(name): value for name, value in result.measures.items()}
         measures = ", ".join(f"{fact.heading} {fact.text(value)}" for fact, value in facts.items())
         print(f"{place.out}: {measures}; {result.seconds:.1f} s", flush=True)
+        for warning in result.warnings:
+            print(f"isotherm: {warning}", file=sys.stderr)
     return 0

@@ -10,7 +10,7 @@ import copy
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -21,7 +21,7 @@ import torch
 from isotherm import doors, files, world
 from isotherm.encoders.sync_batchnorm import sync_batchnorm
 from isotherm.methods import MomentumCopy, Network
-from isotherm.train import runs
+from isotherm.train import outcome, runs
 from isotherm.train.build import Built, build, temperature_of
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
@@ -29,14 +29,12 @@ from isotherm.train.lookup import code_in
 from isotherm.train.modality.modality import Opened
 from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
-from isotherm.train.result import RunResult
+from isotherm.train.result import WARNING, RunResult
 from isotherm.train.schedule import Schedule, scaled_rate
 from isotherm.train.state import Metrics, State, save_checkpoint
 from isotherm.train.step import NotFinite, Step, Stepper
 from isotherm.types import Batch
 
-COLLAPSED = 0.99
-"""Mean similarity of different items above which a run is said to collapse."""
 SHARE = 40
 """A checkpoint is written no sooner than after this many times the time the last one took: under 3 % of the run."""
 
@@ -119,6 +117,7 @@ class Run:
         on_processor = self.device.type == "cpu"  # where convolutions are a third faster so
         channels_last = on_processor if place.channels_last is None else place.channels_last
         built = self._built(channels_last)
+        _by_the_first(built.material.check, self.device)
         self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:
             raise ValueError(f"a batch of {config.batch} on {world.size()} processes cannot be cut in {config.parts}.")
@@ -181,7 +180,7 @@ class Run:
         before = self.state.seconds
         self.state.method.train()
         with self._listening(), self.progress, self.closing():
-            for line in self.state.built.material.notes:
+            for line in self._notes():
                 self.progress.tell(line)
             for epoch in range(self.state.step // len(self.loader), self.config.epochs):
                 self._epoch(epoch, began, before)
@@ -226,7 +225,7 @@ class Run:
         except NotFinite as error:
             raise self._diverged(error.loss, batch) from None
         state = self.state
-        if step.similarity > COLLAPSED and not state.warned and state.step > 10:
+        if step.similarity > outcome.COLLAPSED and not state.warned and state.step > 10:
             state.warned = True
             self.progress.warn(
                 f"step {state.step}: collapse: different items have a mean similarity of {step.similarity:.3f}. "
@@ -333,17 +332,28 @@ class Run:
     def _finish(self) -> RunResult:
         """Measure, export, and say that it is done."""
         measures: dict[str, float] = {}
+        notes = self._notes()
         if self.leader:
             measures = self._monitor()
             if self.state.skipped:
                 measures["skipped"] = float(self.state.skipped)
+            notes += self._warnings(measures)
             self.state.built.material.export(self.out, self._network().encoder)
-        result = RunResult.of(
-            self.config, measures, self.state.seconds, self.steps, tuple(self.state.built.material.notes)
-        )
+        result = RunResult.of(self.config, measures, self.state.seconds, self.steps, notes)
         if self.leader:
             files.write_json(self.out / runs.RESULT, result.as_dict())
         return result
+
+    def _notes(self) -> tuple[str, ...]:
+        """What a reader should know of the data and of the method's settings for them."""
+        return (*self.state.built.material.notes, *self.state.method.notes)
+
+    def _warnings(self, measures: Mapping[str, float]) -> tuple[str, ...]:
+        """What is wrong with the network at the end."""
+        loss = self.state.method.loss
+        learnt = self.state.built.material.learnt(self._network())
+        labels = loss is not None and loss.takes_labels
+        return tuple(f"{WARNING}{text}" for text in outcome.warnings(measures, learnt, loss is not None, labels))
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

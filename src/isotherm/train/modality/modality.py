@@ -15,6 +15,7 @@ from isotherm.encoders.text import TextEncoder
 from isotherm.methods import Network
 from isotherm.train.config import Config
 from isotherm.train.layers import Settings
+from isotherm.train.outcome import Learnt
 from isotherm.types import Batch
 
 Weights = Mapping[str, Tensor]
@@ -103,6 +104,14 @@ class Modality(Protocol):
 
     def monitor(self, network: Network, at_most: int | None = None) -> dict[str, float]:
         """Measures of a network in the middle or at the end of training."""
+        ...
+
+    def learnt(self, network: Network) -> Learnt | None:
+        """What a trained network knows, and what it knew before; None where that is not measured."""
+        ...
+
+    def check(self) -> None:
+        """Refuse what will only be needed at the end of a run."""
         ...
 
     def keep(self, folder: Path) -> None:

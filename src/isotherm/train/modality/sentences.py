@@ -30,6 +30,7 @@ from isotherm.train.choice import Choice
 from isotherm.train.config import Config
 from isotherm.train.modality.images import ENCODER
 from isotherm.train.modality.modality import Weights, provenance
+from isotherm.train.outcome import Learnt
 from isotherm.train.state import write_card
 from isotherm.views.sentences import RECIPES, TextRecipe
 
@@ -180,6 +181,12 @@ class SentenceModality:
         except ValueError:  # a sentence without a direction, after a divergence
             return values
         return values | {"stsb_alignment": there.alignment, "stsb_uniformity": there.uniformity}
+
+    def learnt(self, network: Network) -> Learnt | None:
+        """Not measured: sentences have no labels."""
+
+    def check(self) -> None:
+        """Nothing: STS-B was looked for when the sentences were."""
 
     def keep(self, folder: Path) -> None:
         """The tokenizer, if it was made of these sentences."""
