@@ -101,7 +101,7 @@ def check_loss(name: str, loss: type[Loss]) -> None:
             f"method '{name}' takes its positives from labels, which {loss.__name__} does not look at; "
             f"use --loss {spec.loss}, or --method simclr to learn without labels."
         )
-    elif spec.is_its_loss and spec.loss not in (kind.__name__ for kind in loss.__mro__):
+    elif spec.is_its_loss and spec.loss not in [kind.__name__ for kind in loss.__mro__]:
         raise ValueError(
             f"method '{name}' is {spec.loss} in the batch, and with {loss.__name__} it would be something else; "
             f"use --method simclr for that loss."

@@ -99,7 +99,7 @@ def record(out: Path, config: Config) -> None:
 def read_result(out: Path) -> RunResult:
     try:
         return RunResult.from_dict(json.loads((out / RESULT).read_text()))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{out / RESULT} is damaged; delete it, and --resume writes it again.") from None
 
 
@@ -163,7 +163,7 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
 def _card(path: Path) -> Settings:
     try:
         card = json.loads(path.read_text())
-    except ValueError:
+    except (ValueError, RecursionError):
         card = None
     if not isinstance(card, dict) or not ("model" in card or "encoder" in card):
         raise ValueError(f"{path} is damaged: it does not say how to build the encoder.")
