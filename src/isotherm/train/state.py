@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import save as as_bytes
 
-from isotherm.files import DiskFull, reason, write_json, write_whole
+from isotherm.files import DiskFull, Json, reason, write_json, write_whole
 from isotherm.methods import Method, MomentumCopy
 from isotherm.train.config import Config
 from isotherm.train.layers import differences, nested
@@ -172,14 +172,14 @@ class Metrics:
         self.file.close()
 
 
-def export_encoder(path: Path, encoder: torch.nn.Module, card: Mapping[str, Any]) -> None:
+def export_encoder(path: Path, encoder: torch.nn.Module, card: Json) -> None:
     """The encoder's weights as safetensors, and beside them a card that says how to build it."""
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
     write_whole(path, lambda file: (file.write(as_bytes(tensors)), None)[1])
     write_card(path, card)
 
 
-def write_card(weights: Path, card: Mapping[str, Any]) -> None:
+def write_card(weights: Path, card: Json) -> None:
     """The card of an encoder, which knows its weights by their digest."""
     write_json(weights.with_suffix(".json"), {**card, DIGEST: digest(weights)})
 
