@@ -87,13 +87,18 @@ def check_probes(probes: Sequence[str], known: Sequence[str], noun: str) -> None
 
 
 def examined(embedding: Embedding, options: Options, unfinished: str = "") -> Health:
-    """The health of an embedding, and its page if one is wanted; that a run has not ended is found before all else."""
-    health = examine_embedding(embedding, options.seed)
-    if unfinished:
-        health = replace(health, findings=(Finding("bad", f"The run is at {unfinished}"), *health.findings))
+    """The health of an embedding, and its page if one is wanted."""
+    health = warned(examine_embedding(embedding, options.seed), unfinished)
     if options.html is not None:
         page_of(health, embedding, seed=options.seed, command=options.command).write(options.html)
     return health
+
+
+def warned(health: Health, unfinished: str) -> Health:
+    """That a run has not ended is found before all else."""
+    if not unfinished:
+        return health
+    return replace(health, findings=(Finding("bad", f"The run is at {unfinished}"), *health.findings))
 
 
 def embedding_of(
