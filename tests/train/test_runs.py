@@ -98,6 +98,7 @@ def contents(folder):
 def test_a_run_that_is_refused_changes_nothing_in_the_folder_of_another(tmp_path, capsys):
     """The other is at work, and before its first step."""
     out = tmp_path / "a"
+    out.mkdir()
     with runs.alone(out):
         (out / "config.yaml").write_text(runs.as_yaml(configure(SMALL)))
         (out / "metrics.jsonl").touch()
