@@ -5,10 +5,10 @@ import time
 
 import torch
 
-from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
-from isotherm.train.loop import train
+from isotherm.train.devices import fabric_for
+from isotherm.train.loop import Run, Stopped, train
 
 SMALL = {"images": 512, "batch": 128, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
 OWN_LOSS = """
@@ -53,10 +53,23 @@ def command(out, *more, settings=SMALL):
 
 
 def begun(out):
-    """A run's settings and place, its folder ready, with a checkpoint after every step."""
+    """A run's settings and place, its folder made, with a checkpoint after every step."""
     config = configure(SMALL)
-    runs.prepare(out, config, resume=False)
+    out.mkdir()
     return config, Runtime(out=out, quiet=True, checkpoint=0)
+
+
+def stopped_after_a_step(out, settings=SMALL):
+    """A run that was asked to stop at once."""
+    config, place = configure(settings), Runtime(out=out, quiet=True)
+    out.mkdir()
+    stopped = Run(fabric_for(config, place), config, place)
+    stopped.asked_to_stop = "SIGTERM"
+    try:
+        stopped.to_the_end()
+    except Stopped:
+        return
+    raise AssertionError("it went on")
 
 
 def wait_for_steps(out, steps, process):

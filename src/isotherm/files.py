@@ -6,8 +6,11 @@ new one.
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,29 +19,76 @@ Json = dict[str, Any]
 """An object as a file of JSON holds it."""
 
 
+PART = ".isotherm-part"
+"""How the names end of files that are being written: nobody else's do, so what was left behind can be thrown away."""
+REASONS = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota of disk space is used up"}
+
+
 class DiskFull(OSError):
     """No room for a file; the one before it is untouched."""
 
 
+class _Raw(io.FileIO):
+    """A file that remembers why it could not be written: whoever writes through C++ reports something else."""
+
+    problem: OSError | None = None
+
+    def write(self, data: Any) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.problem = error
+            raise
+
+
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a file so that it is either the old one or the new one, whatever happens."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    part = beside(path)
+    raw: _Raw | None = None
     try:
-        with beside.open("wb") as file:
+        raw = _Raw(part, "w")
+        with io.BufferedWriter(raw) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        part.replace(path)
+        _sync(path.parent)
     except (OSError, RuntimeError) as error:  # torch.save says RuntimeError when the disk is full
         kept = f" The {path.name} of before is untouched." if path.exists() else ""
-        raise DiskFull(f"cannot write {path}: {str(error).splitlines()[0]}.{kept}") from error
+        why = reason(raw.problem if raw is not None and raw.problem is not None else error)
+        raise DiskFull(f"cannot write {path}: {why}.{kept}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Bring a folder's names to the disk."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def reason(error: Exception) -> str:
+    """Why something could not be written, in the middle of a sentence."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return REASONS.get(error.errno, error.strerror or type(error).__name__)
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def beside(path: Path) -> Path:
+    """Where a file or folder is written before it gets its name."""
+    return path.with_name(f".{path.name}.{os.getpid()}{PART}")
+
+
+def sweep(folder: Path) -> None:
+    """Throw away what processes that were killed while they wrote have left in a folder where nobody writes now."""
+    for left in folder.glob(f".*{PART}"):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        else:
+            left.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

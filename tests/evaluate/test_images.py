@@ -13,6 +13,7 @@ from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.loop import train
+from small_runs import stopped_after_a_step
 
 SMALL = {"images": 400, "batch": 100, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
 
@@ -39,6 +40,17 @@ def test_a_run_is_probed_and_its_embedding_examined(run, tmp_path, capsys):
     assert "</html>" in page.read_text()
     after = runs.load_encoder(run).state_dict()
     assert all(torch.equal(before[k], after[k]) for k in before)
+
+
+def test_a_run_that_has_not_ended_is_said_to_be_unfinished(run, tmp_path, capsys):
+    out, numbers = tmp_path / "a", tmp_path / "a.json"
+    stopped_after_a_step(out, SMALL)
+    assert main(["evaluate", str(out), "--probe", "knn", "--json", str(numbers)]) == 0
+    shown = capsys.readouterr()
+    assert f"warning: {out}: step 1 of 8: unfinished" in shown.err
+    assert "The run is at step 1 of 8: unfinished" in shown.out  # a finding, which the page shows first
+    assert "step 1 of 8" in json.loads(numbers.read_text())["unfinished"]
+    assert images.assess(run, ("knn",)).unfinished == ""
 
 
 def test_the_features_are_those_of_the_exported_encoder(run):

@@ -35,7 +35,10 @@ def test_evaluate_judges_runs_folders_and_says_what_is_missing(corpus, senteval,
     found = json.loads(numbers.read_text())["probes"]
     assert set(found["sts"]["tasks"]) == {"STS12", "STS-B"}
     assert set(found["senteval"]["tasks"]) == {"MR"}
+    (out / "result.json").unlink()  # as if it had been killed before its end
+    assert "unfinished" in assess(str(out), ("sts",), Options(senteval=senteval)).as_dict()["unfinished"]
     folder = assess(str(out / "model"), ("sts",), Options(senteval=senteval))
+    assert not folder.unfinished
     assert folder.sts.tasks["STS-B"].spearman == pytest.approx(found["sts"]["tasks"]["STS-B"]["spearman"], abs=1e-6)
     assert noun_of("minilm") == "sentences"
     assert noun_of("hf:somebody/something") == "sentences"

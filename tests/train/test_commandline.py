@@ -112,3 +112,50 @@ def test_help_names_every_setting_preset_and_method(capsys):
     text = capsys.readouterr().out
     for word in ("--epochs", "--loss.t_neg", "--resume", "wang-liu-cifar10", "mocov3", "examples:"):
         assert word in text
+
+
+def test_a_method_that_would_ignore_what_it_is_named_for_is_told_before_anything_runs(tmp_path, capsys):
+    assert main(["train", "--method", "supcon", "--loss", "NTXentLoss", "--out", str(tmp_path / "a")]) == 2
+    assert "use --loss SupConLoss, or --method simclr" in capsys.readouterr().err
+    assert main(["train", "--loss", "SupConLoss", "--out", str(tmp_path / "a")]) == 2
+    assert "use --method supcon" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "mine.py").write_text(
+        "from isotherm.nn import *\nclass Mine(CACRLoss): pass\nclass Other(NTXentLoss): pass\n"
+    )
+    assert configure({"method": "cacr", "loss": f"{tmp_path}/mine.py:Mine"})
+    assert configure({"method": "cacr", "loss": "UAURLoss"})
+    assert configure({"loss": f"{tmp_path}/mine.py:Other"})
+    with pytest.raises(ValueError, match="use --method simclr for that loss"):
+        configure({"method": "cacr", "loss": f"{tmp_path}/mine.py:Other"})
+
+
+BOMB = "{a: &a [1, 2, 3, 4, 5, 6, 7, 8, 9, 0], b: &b [*a, *a, *a, *a, *a, *a], c: &c [*b, *b, *b, *b, *b, *b, *b, *b], "
+BOMB += "d: &d [*c, *c, *c, *c, *c, *c, *c], e: &e [*d, *d, *d, *d, *d, *d, *d, *d], f: [*e, *e, *e, *e, *e, *e, *e]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BOMB, "more than 10,000 values"),
+        ("{a: &a [1, *a]}", "more than 10,000 values"),
+        ("[" * 700 + "]" * 700, "nested too deeply"),
+    ],
+    ids=["bomb", "itself", "deep"],
+)
+def test_yaml_without_an_end_is_refused(text, why, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"data_options: {text}\n")
+    for words in (["--config", str(file)], ["--data_options", text]):
+        with pytest.raises(ValueError, match=why):
+            parse(words)
+    file.write_text("#" * 1_000_001)
+    with pytest.raises(ValueError, match="more than 1,000,000 characters"):
+        parse(["--config", str(file)])
+
+
+def test_aliases_that_repeat_a_little_are_read(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("encoder: {name: convnet, widths: &w [8, 16]}\ndata_options: {sizes: *w}\n")
+    config = parse(["--config", str(file)])[0]
+    assert config.data_options == {"sizes": [8, 16]}

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import torch
 import processes
 from isotherm import world
 from isotherm.cli import main
+from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.loop import Diverged, train
@@ -62,6 +64,12 @@ def one_of_two(rank, folder, file, port):
         train(
             configure({**FEW, "lr": 1e300, "head": "mocov2", "epochs": 5}), Runtime(out=Path(folder) / "x", quiet=True)
         )
+    locked = Path(folder) / "locked"
+    with (
+        runs.alone(locked) if rank == 0 else nullcontext(),  # a refusal of the first process is everyone's
+        pytest.raises(ValueError, match="another process is at work" if rank == 0 else "the first process"),
+    ):
+        train(configure(FEW), Runtime(out=locked, quiet=True))
     world.leave()
 
 

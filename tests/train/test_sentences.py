@@ -14,8 +14,9 @@ from isotherm.train.build import build
 from isotherm.train.commandline import configure, help_text
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
-from isotherm.train.loop import Run, Stopped, run_to_end, train
+from isotherm.train.loop import Run, run_to_end, train
 from isotherm.train.presets import PRESETS
+from small_runs import stopped_after_a_step
 from small_text import QUICK, run, weights
 
 pytest_plugins = ("small_text",)
@@ -51,11 +52,7 @@ def test_a_stopped_run_on_sentences_resumes_to_the_same_weights(corpus, tmp_path
     whole = weights(run(tmp_path / "whole", corpus, **settings))
     config = configure({"data": f"text:{corpus}", **QUICK, **settings})
     place = Runtime(out=tmp_path / "parts", quiet=True, resume=True)
-    runs.prepare(place.out, config, resume=True)
-    first = Run(fabric_for(config, place), config, place)
-    first.asked_to_stop = "SIGTERM"
-    with pytest.raises(Stopped):
-        first.to_the_end()
+    stopped_after_a_step(place.out, {"data": f"text:{corpus}", **QUICK, **settings})
     assert runs.last_checkpoint(place.out)["step"] == 1
     train(config, place)
     again = weights(place.out)
@@ -167,12 +164,15 @@ def test_what_does_not_fit_sentences_is_refused(corpus, settings, said):
         build(configure({"data": f"text:{corpus}", **small, **settings}))
 
 
-def test_a_tokenizer_left_by_a_refused_run_is_not_used(corpus, tmp_path):
+def test_a_refused_run_leaves_no_tokenizer_and_one_left_by_a_killed_run_is_not_used(corpus, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("".join(f"{i} 我们 句子 {i * i}\n" for i in range(40)))
     place = Runtime(out=tmp_path / "a", quiet=True)
     with pytest.raises(ValueError, match="larger than"):
         train(configure({"data": f"text:{other}", **QUICK, "batch": 64}), place)
+    assert not (tmp_path / "a/tokenizer.json").exists()
+    killed = configure({"data": f"text:{other}", **QUICK, "batch": 32})
+    Run(fabric_for(killed, place), killed, place).metrics.close()
     assert (tmp_path / "a/tokenizer.json").exists()
     train(configure({"data": f"text:{corpus}", **QUICK}), place)
     fresh = run(tmp_path / "b", corpus)

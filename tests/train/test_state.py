@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from isotherm.experiments.measuring import discard_damaged
+from isotherm.train import runs
 from isotherm.train.build import material
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
-from isotherm.train.devices import fabric_for
-from isotherm.train.loop import Run, Stopped, train
-from isotherm.train.state import load_checkpoint
+from isotherm.train.loop import train
+from isotherm.train.state import load_checkpoint, save_checkpoint
 from processes import Command
-from small_runs import SMALL, begun, command, lines, run, same, wait_for_steps, weights
+from small_runs import SMALL, command, lines, run, same, stopped_after_a_step, wait_for_steps, weights
 
 
 @pytest.mark.slow
@@ -55,7 +56,7 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(number, tmp_path):
     wait_for_steps(out, 3, process)
     process.send_signal(number)
     code, said = process.wait(60)
-    assert code == 0
+    assert code == 128 + number
     assert "--resume" in said
     assert "Traceback" not in said
     assert torch.load(out / "checkpoint.pt", weights_only=True)["step"] >= 3
@@ -72,7 +73,7 @@ def test_on_a_full_disk_the_last_good_checkpoint_survives(tmp_path):
     good = (out / "checkpoint.pt").read_bytes()
     code, said = Command([*words, "--resume", "--checkpoint", "0"], file_limit=20_000).wait()
     assert code == 2
-    assert "untouched" in said
+    assert "checkpoint.pt: File too large. The checkpoint.pt of before is untouched." in said
     assert "Traceback" not in said
     assert (out / "checkpoint.pt").read_bytes() == good
     assert not [p for p in out.glob(".*") if p.name != ".lock"]
@@ -99,11 +100,11 @@ def test_a_checkpoint_of_before_0_2_is_continued(tmp_path):
     """It says optimiser, and its settings have their names of then."""
     run(tmp_path / "whole")
     out = tmp_path / "a"
-    stopped = Run(fabric_for(configure(SMALL), Runtime()), *begun(out))
-    stopped.asked_to_stop = "SIGTERM"
-    with pytest.raises(Stopped):
-        stopped.to_the_end()
+    stopped_after_a_step(out)
     saved = load_checkpoint(out / "checkpoint.pt")
+    del saved["steps"]
+    torch.save(saved, out / "checkpoint.pt")
+    assert runs.unfinished(out).startswith("step 1: unfinished")
     saved["optimiser"] = saved.pop("optimizer")
     saved["config"] = {{"monitor": "watch", "normalize": "normalise"}.get(k, k): v for k, v in saved["config"].items()}
     torch.save(saved, out / "checkpoint.pt")
@@ -120,11 +121,55 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
         train(configure(SMALL), Runtime(out=tmp_path / "a", quiet=True, resume=True))
 
 
-def test_a_damaged_checkpoint_is_told_apart(tmp_path):
+@pytest.mark.parametrize("content", [b"", b"nothing", b"PK\x03\x04", None], ids=["empty", "text", "cut", "pickled"])
+def test_a_damaged_checkpoint_is_told_apart(content, tmp_path):
     path = tmp_path / "checkpoint.pt"
-    path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="no checkpoint that loads"):
+    if content is None:
+        torch.save(Runtime(), path)  # torch would advise to open it and run whatever it holds
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match="no checkpoint that loads: it is damaged") as said:
         load_checkpoint(path)
+    assert "weights_only" not in str(said.value)
     torch.save({"format": 99}, path)
     with pytest.raises(ValueError, match="this version"):
         load_checkpoint(path)
+
+
+def test_a_bit_that_has_changed_in_a_checkpoint_is_noticed(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, {"method": {"w": torch.arange(200.0)}, "step": 3, "fingerprint": "a"})
+    good, written = load_checkpoint(path), path.read_bytes()
+    noticed = 0
+    for place in range(0, len(written), 3):
+        path.write_bytes(written[:place] + bytes([written[place] ^ 1 << place % 8]) + written[place + 1 :])
+        try:
+            state = load_checkpoint(path)
+        except ValueError:
+            noticed += 1
+        else:  # a bit between the tensors, which says nothing
+            assert torch.equal(state.pop("method")["w"], good["method"]["w"]), place
+            assert state == {k: v for k, v in good.items() if k != "method"}, place
+    assert noticed > 300
+
+
+def test_a_run_whose_checkpoint_is_empty_is_done_again_in_a_study(tmp_path):
+    run(tmp_path / "a")
+    (tmp_path / "a/checkpoint.pt").write_bytes(b"")
+    discard_damaged(tmp_path / "a")
+    assert not (tmp_path / "a/checkpoint.pt").exists()
+
+
+def test_an_exported_encoder_that_has_changed_is_not_loaded(tmp_path):
+    run(tmp_path / "a")
+    path = tmp_path / "a/encoder.safetensors"
+    written = path.read_bytes()
+    path.write_bytes(written[:-1] + bytes([written[-1] ^ 1]))
+    with pytest.raises(ValueError, match=r"not the file that encoder\.json was written for"):
+        runs.load_encoder(tmp_path / "a")
+    card = json.loads((tmp_path / "a/encoder.json").read_text())
+    (tmp_path / "a/encoder.json").write_text(json.dumps({k: v for k, v in card.items() if k != "sha256"}))
+    runs.load_encoder(tmp_path / "a")  # by a version that kept no digest
+    (tmp_path / "a/encoder.json").write_text("{")
+    with pytest.raises(ValueError, match="does not say how to build"):
+        runs.load_encoder(tmp_path / "a")

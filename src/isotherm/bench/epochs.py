@@ -81,7 +81,7 @@ def _ours(folder: Path, number: int) -> tuple[float, float]:
     settings = {"data": f"arrays:{folder / 'bench.npy'}", "recipe": "simclr-cifar", "batch": BATCH, "epochs": 2}
     config = configure({**settings, "monitor": 0, "test": "train"})
     place = Runtime(out=folder / str(number), quiet=True, checkpoint=1e9)
-    runs.prepare(folder / str(number), config, resume=False)
+    (folder / str(number)).mkdir()
     run = Run(fabric_for(config, place), config, place)
     run.to_the_end()
     lines = [json.loads(line) for line in (folder / str(number) / runs.METRICS).read_text().splitlines()]

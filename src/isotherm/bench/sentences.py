@@ -20,7 +20,6 @@ import torch
 from isotherm.bench.measure import Target, best_times
 from isotherm.data.sentences import load_sentences
 from isotherm.encoders import text
-from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
@@ -78,7 +77,7 @@ def _trainer(data: str, out: Path) -> Run:
     settings = {"data": data, "images": STEPS * BATCH, "encoder": text.INSTALLED, "encoder.length": LENGTH}
     config = configure({**settings, "batch": BATCH, "head": "none", "monitor": 0})
     place = Runtime(out=out / "run", quiet=True)
-    runs.prepare(out / "run", config, resume=False)
+    (out / "run").mkdir()
     training = Run(fabric_for(config, place), config, place)
     training.state.method.train()
     with training.closing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,6 +118,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     with terminal.mistakes(), terminal.progress(console) as note:
         options = Options(arguments.seed, arguments.senteval, arguments.html, arguments.json, command, note)
         assessment = evaluator.assess(arguments.source, names, options)
+    if assessment.unfinished:
+        print(f"isotherm: warning: {arguments.source}: {assessment.unfinished}", file=sys.stderr)
     for numbers in assessment.tables():
         table = terminal.table(*numbers.heads)
         for row in numbers.rows:

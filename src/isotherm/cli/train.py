@@ -68,11 +68,13 @@ def run(argv: Sequence[str]) -> int:
             leader = world.rank() == 0
         except Stopped as stopped:
             print(f"isotherm: {stopped}", file=sys.stderr)
-            return 0
+            return stopped.exit_code
         finally:
             world.leave()
     if leader:
         facts = {measure(name): value for name, value in result.measures.items()}
         measures = ", ".join(f"{fact.heading} {fact.text(value)}" for fact, value in facts.items())
         print(f"{place.out}: {measures}; {result.seconds:.1f} s", flush=True)
+        for warning in result.warnings:
+            print(f"isotherm: {warning}", file=sys.stderr)
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from isotherm.files import Json, write_json
 from isotherm.inspect.health import Health, examine_embedding
 from isotherm.inspect.page import page_of
 from isotherm.inspect.reading import Embedding
+from isotherm.report import Finding
 
 Note = Callable[[str, str], None]
 
@@ -52,6 +53,11 @@ class Assessment(Protocol):
 
     @property
     def health(self) -> Health | None: ...
+    @property
+    def unfinished(self) -> str:
+        """How far the run is, if it has not ended."""
+        ...
+
     def tables(self) -> list[Table]: ...
     def lines(self) -> list[str]:
         """What is said after the tables."""
@@ -80,12 +86,19 @@ def check_probes(probes: Sequence[str], known: Sequence[str], noun: str) -> None
             raise ValueError(f"no probe '{name}' for {noun}{did_you_mean(name, known)}")
 
 
-def examined(embedding: Embedding, options: Options) -> Health:
+def examined(embedding: Embedding, options: Options, unfinished: str = "") -> Health:
     """The health of an embedding, and its page if one is wanted."""
-    health = examine_embedding(embedding, options.seed)
+    health = warned(examine_embedding(embedding, options.seed), unfinished)
     if options.html is not None:
         page_of(health, embedding, seed=options.seed, command=options.command).write(options.html)
     return health
+
+
+def warned(health: Health, unfinished: str) -> Health:
+    """That a run has not ended is found before all else."""
+    if not unfinished:
+        return health
+    return replace(health, findings=(Finding("bad", f"The run is at {unfinished}"), *health.findings))
 
 
 def embedding_of(

@@ -17,7 +17,7 @@ from isotherm.inspect.health import Health
 from isotherm.probes import PROTOCOLS, Score, Spread, features_of
 from isotherm.train.modality.images import OpenedImages
 from isotherm.train.monitor import labelled, some, two_views
-from isotherm.train.runs import open_run
+from isotherm.train.runs import open_run, unfinished
 
 AUGMENTED = tuple(f"{name}-augmented" for name in PROTOCOLS)
 PROBES = ("knn", "linear", *PROTOCOLS, *AUGMENTED, "finetune", "fewshot", "fewshot-finetune")
@@ -36,6 +36,7 @@ class ImageAssessment:
     out: Path
     scores: dict[str, Score | Spread]
     health: Health | None
+    unfinished: str = ""
 
     def tables(self) -> list[Table]:
         rows = []
@@ -53,6 +54,7 @@ class ImageAssessment:
     def as_dict(self) -> Json:
         return {
             "run": str(self.out),
+            "unfinished": self.unfinished,
             "probes": {name: score.as_dict() for name, score in self.scores.items()},
             "measures": {} if self.health is None else self.health.values,
         }
@@ -83,7 +85,7 @@ def assess(
         options.note(name, "")
         scores |= _probe(name, run, known, fixed, options.seed)
     options.note("examining the embedding", "")
-    assessment = ImageAssessment(run.out, scores, _examined(run, options))
+    assessment = ImageAssessment(run.out, scores, _examined(run, options), unfinished(run.out))
     written(assessment, options)
     return assessment
 
@@ -118,4 +120,4 @@ def _examined(run: OpenedImages, options: Options) -> Health:
     second = None
     if len(run.recipe.views) > 1 and run.recipe.views[0].size == run.recipe.views[1].size:
         z, second = two_views(run.network, images, run.recipe, options.seed)
-    return examined(embedding_of(run.out.name, z, images.labels, images.classes, second), options)
+    return examined(embedding_of(run.out.name, z, images.labels, images.classes, second), options, unfinished(run.out))

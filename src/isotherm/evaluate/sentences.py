@@ -35,6 +35,7 @@ class TextAssessment:
     """Of the embedding of STS-B's sentences, or of others where they are not there."""
     notes: tuple[str, ...] = ()
     """What was asked for and is not there."""
+    unfinished: str = ""
 
     def tables(self) -> list[Table]:
         tables = []
@@ -64,6 +65,7 @@ class TextAssessment:
         parts = {"sts": self.sts, "senteval": self.transfer, "stsb_geometry": self.geometry}
         return {
             "encoder": self.name,
+            "unfinished": self.unfinished,
             "probes": {name: part.as_dict() for name, part in parts.items() if part is not None},
             "measures": {} if self.health is None else self.health.values,
             "notes": list(self.notes),
@@ -110,8 +112,9 @@ def assess(
     note("examining the embedding", "")
     geometry = stsb_geometry(encode, place, "test") if similar is not None and "STS-B" in similar.tasks else None
     sentences = there["sts"].get("STS-B") or next(iter({**there["sts"], **there["senteval"]}.values()))
-    health = examined(embedding_of(Path(source).name, encode(sentences[:EXAMINED])), options)
-    assessment = TextAssessment(source, similar, learnt, geometry, health, notes)
+    unfinished = runs.unfinished(Path(source))
+    health = examined(embedding_of(Path(source).name, encode(sentences[:EXAMINED])), options, unfinished)
+    assessment = TextAssessment(source, similar, learnt, geometry, health, notes, unfinished)
     written(assessment, options)
     return assessment
 

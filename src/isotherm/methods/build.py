@@ -19,6 +19,8 @@ from isotherm.methods.simcse import SimCSE
 
 FROM_THE_RUN = ("self", "network", "loss", "given")
 """Arguments that a user does not set."""
+LABELLED = "supcon"
+"""The method whose loss looks at labels."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class MethodSpec:
     kind: type[Method]
     loss: str | None = None
     """The loss it has unless told otherwise; None: it takes none."""
+    is_its_loss: bool = False
+    """Whether nothing but that loss tells it from simclr: with another it would be something else than its name."""
     views: int = 2
     predictor: bool = False
     encoder: str = "convnet"
@@ -44,11 +48,17 @@ class MethodSpec:
 
 METHODS = {
     "simclr": MethodSpec("every view through one network, negatives from the batch (SimCLR)", InBatch, "NTXentLoss"),
-    "cmc": MethodSpec("InfoNCE between every two views (CMC)", InBatch, "CMCLoss"),
-    "cacr": MethodSpec("attraction, repulsion in the batch; K + 1 views for K positives (CACR)", InBatch, "CACRLoss"),
-    "supcon": MethodSpec("positives are those of the same class (SupCon)", InBatch, "SupConLoss"),
-    "barlow": MethodSpec("decorrelated features, no negatives (Barlow Twins)", InBatch, "BarlowTwinsLoss"),
-    "vicreg": MethodSpec("variance, invariance, covariance, no negatives (VICReg)", InBatch, "VICRegLoss"),
+    "cmc": MethodSpec("InfoNCE between every two views (CMC)", InBatch, "CMCLoss", is_its_loss=True),
+    "cacr": MethodSpec(
+        "attraction, repulsion in the batch; K + 1 views for K positives (CACR)", InBatch, "CACRLoss", is_its_loss=True
+    ),
+    "supcon": MethodSpec("positives are those of the same class (SupCon)", InBatch, "SupConLoss", is_its_loss=True),
+    "barlow": MethodSpec(
+        "decorrelated features, no negatives (Barlow Twins)", InBatch, "BarlowTwinsLoss", is_its_loss=True
+    ),
+    "vicreg": MethodSpec(
+        "variance, invariance, covariance, no negatives (VICReg)", InBatch, "VICRegLoss", is_its_loss=True
+    ),
     "bank": MethodSpec(
         "each item against a memory of all (instance discrimination)", MemoryBank, "NTXentLoss", views=1
     ),
@@ -75,6 +85,29 @@ def method_spec(name: str) -> MethodSpec:
     return METHODS[name]
 
 
+def check_loss(name: str, loss: type[Loss]) -> None:
+    """Refuse a loss with which a method would not do what it is called for."""
+    spec = method_spec(name)
+    if spec.kind is not InBatch or loss.needs_predictor:  # those say themselves what they take
+        return
+    if loss.takes_labels:
+        if name != LABELLED:
+            raise ValueError(
+                f"{loss.__name__} takes its positives from labels, and method '{name}' learns without them; "
+                f"use --method {LABELLED}."
+            )
+    elif name == LABELLED:
+        raise ValueError(
+            f"method '{name}' takes its positives from labels, which {loss.__name__} does not look at; "
+            f"use --loss {spec.loss}, or --method simclr to learn without labels."
+        )
+    elif spec.is_its_loss and spec.loss not in [kind.__name__ for kind in loss.__mro__]:
+        raise ValueError(
+            f"method '{name}' is {spec.loss} in the batch, and with {loss.__name__} it would be something else; "
+            f"use --method simclr for that loss."
+        )
+
+
 def method(name: str, network: Network, loss: Loss | None, given: Given, **settings: Any) -> Method:
     """A method by name around a network, with what the run brings and the settings a user may set."""
     spec = method_spec(name)
@@ -84,6 +117,8 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
         raise ValueError(f"method '{name}' needs a loss, for instance {spec.loss}.")
     if "loss" not in wanted and loss is not None:
         raise ValueError(f"method '{name}' has its own objective and takes no loss, got {type(loss).__name__}.")
+    if loss is not None:
+        check_loss(name, type(loss))
     if given.hard_negatives and not spec.kind.takes_hard_negatives:
         raise ValueError(f"hard negatives need --method simcse; {name} would take them for positives.")
     offered = {"loss": loss, "given": given}

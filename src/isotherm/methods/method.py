@@ -72,6 +72,11 @@ class Method(nn.Module):
         self.network = network
         self.loss = loss
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the results should know of how it was set for these data."""
+        return ()
+
     def at(self, step: int, steps: int) -> None:
         """Tell it where in the training it is."""
         self.step, self.progress = step, step / max(1, steps)

@@ -15,6 +15,9 @@ from isotherm.pairing import one_way, queued, unit
 from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
 
+OVER = 4
+"""How many keys of an item a queue may hold before that is said."""
+
 
 class MoCoV2(Method):
     """A query looks for the slow copy's key of its other view, among a queue of past keys.
@@ -41,6 +44,7 @@ class MoCoV2(Method):
         super().__init__(network, takes(loss, "MoCo v2", "its queue"))
         if queue < 1:
             raise ValueError(f"the queue holds 1 key or more, got {queue}.")
+        self.items = given.items
         self.seed, self.every_view, self.intra_batch, self.shuffle = given.seed, every_view, intra_batch, shuffle
         self.slow = MomentumCopy(network, momentum)
         start = torch.randn(queue, given.width, generator=torch.Generator().manual_seed(given.seed))
@@ -50,6 +54,17 @@ class MoCoV2(Method):
 
     queue: Tensor
     place: Tensor
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A queue many times as long as the data: most of its negatives are old keys of the same items."""
+        if not self.items or len(self.queue) <= OVER * self.items:
+            return ()
+        fitting = 1 << (self.items.bit_length() - 1)
+        return (
+            f"the queue of {len(self.queue):,} keys is {len(self.queue) / self.items:.0f} times the {self.items:,} "
+            f"items: it keeps many old keys of each. --method.queue {fitting} holds about one.",
+        )
 
     def embed(self, batch: Batch) -> list[Tensor]:
         return through(self.network, batch.views if self.every_view else batch.views[:1])

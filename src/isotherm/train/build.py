@@ -31,7 +31,7 @@ class Built:
 def build(config: Config, folder: Path | None = None) -> Built:
     """Everything a configuration names; the weights are those of its seed.
 
-    In `folder`, the run's, is kept what is made of the data and must stay: a tokenizer.
+    In `folder`, the run's, is what a run that began there has kept: a tokenizer. Nothing is written.
     """
     given = material(config, folder)
     torch.manual_seed(config.seed)

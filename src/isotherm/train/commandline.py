@@ -13,16 +13,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 
 from isotherm import doors
 from isotherm.checks import did_you_mean
 from isotherm.encoders import text
-from isotherm.methods.build import METHODS, method_spec
+from isotherm.methods.build import METHODS, check_loss, method_spec
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config, Runtime
-from isotherm.train.layers import FORMER, PARTS, Settings, differences, flat, merge, nested, preset_settings, read_yaml
-from isotherm.train.lookup import code_in
+from isotherm.train.layers import (
+    FORMER,
+    PARTS,
+    Settings,
+    bounded,
+    differences,
+    flat,
+    merge,
+    nested,
+    preset_settings,
+    read_yaml,
+)
+from isotherm.train.lookup import code_in, loss_class
 from isotherm.train.modality import modality_for
 from isotherm.train.presets import PRESETS, USUAL
 from isotherm.train.specifications import Spec, specifications, wanted
@@ -76,6 +88,7 @@ def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
     data, _ = _taken(argv, "--data")
     settings = merge(settings, {} if data is None else {"data": data})  # what is usual depends on it
     argv = _with_temperature(argv)
+    _check_aliases(argv)
     doors.allow(*(word for word in typed if doors.is_outside(word)))
     doors.refuse_strangers(code_in(settings), file or "the preset")
     config, place = _config(settings, argv)
@@ -104,6 +117,17 @@ def _with_temperature(argv: Sequence[str]) -> list[str]:
     ]
 
 
+def _check_aliases(argv: Sequence[str]) -> None:
+    """Refuse a value which is read as YAML and has no end."""
+    for word in argv:
+        try:
+            bounded(word)
+        except yaml.YAMLError:  # told when it is read, in the words of the setting
+            continue
+        except ValueError as error:
+            raise ValueError(f"a value that is typed is no setting: {error}.") from error
+
+
 def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, Runtime]:
     settings = _without_code(settings)
     settings = completed(merge(usual(settings), settings))
@@ -117,6 +141,8 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
         settings["loss"] = {}
     elif "name" not in settings["loss"]:
         settings["loss"] = {"name": method.loss, **settings["loss"]}
+    if settings["loss"]:
+        check_loss(str(settings["method"]["name"]), loss_class(str(settings["loss"]["name"])))
     specs = specifications(settings)
     given = {(f"{name}.name" if name in PARTS else name): value for name, value in flat(settings).items()}
     for name in given:

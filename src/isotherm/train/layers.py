@@ -6,6 +6,7 @@ settings of its own; naming another one starts from that one's defaults.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ Settings = dict[str, Any]
 PARTS = ("encoder", "head", "predictor", "method", "loss")
 FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor_images"}
 """Settings by the names they had before 0.2: still read, and what a run's key is tree of."""
+LONGEST, MOST = 1_000_000, 10_000
+"""Characters that a file of settings may have, and values when its aliases are written out."""
 
 
 def preset_settings(name: str | None) -> Settings:
@@ -77,12 +80,43 @@ def flat(settings: Mapping[str, Any]) -> Settings:
 
 
 def read_yaml(path: Path) -> Settings:
+    """The settings in a file. One that would unfold to more than any settings are, or for ever, is refused."""
     try:
-        settings = yaml.safe_load(path.read_text())
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)
+        settings = bounded(text)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise ValueError(f"{path} holds no settings: {error}.") from error
     if not isinstance(settings, dict):
         raise ValueError(f"{path} must hold settings, one per line (name: value); got a {type(settings).__name__}.")
     return nested({str(k): v for k, v in settings.items()})
+
+
+def bounded(text: str) -> Any:
+    """What a YAML text says, if it is of a size that settings have."""
+    if len(text) > LONGEST:
+        raise ValueError(f"it has more than {LONGEST:,} characters")
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if unfolded(node, {}) > MOST:
+            raise ValueError(f"with its aliases written out it has more than {MOST:,} values")
+        return None if node is None else loader.construct_document(node)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    finally:
+        loader.dispose()
+
+
+def unfolded(node: Any, known: dict[int, float]) -> float:
+    """How many values there are with every alias written out: one that stands for itself makes them endless."""
+    if id(node) not in known:
+        known[id(node)] = math.inf  # should it come again inside itself
+        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+        inner = [part for entry in parts for part in (entry if isinstance(entry, tuple) else (entry,))]
+        known[id(node)] = 1 + sum(unfolded(part, known) for part in inner)
+    return known[id(node)]

@@ -10,18 +10,18 @@ import copy
 import math
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from isotherm import doors, files, world
 from isotherm.encoders.sync_batchnorm import sync_batchnorm
 from isotherm.methods import MomentumCopy, Network
-from isotherm.train import runs
+from isotherm.train import outcome, runs
 from isotherm.train.build import Built, build, temperature_of
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
@@ -29,24 +29,28 @@ from isotherm.train.lookup import code_in
 from isotherm.train.modality.modality import Opened
 from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
-from isotherm.train.result import RunResult
+from isotherm.train.result import WARNING, RunResult
 from isotherm.train.schedule import Schedule, scaled_rate
 from isotherm.train.state import Metrics, State, save_checkpoint
 from isotherm.train.step import NotFinite, Step, Stepper
 from isotherm.types import Batch
 
-COLLAPSED = 0.99
-"""Mean similarity of different items above which a run is said to collapse."""
 SHARE = 40
 """A checkpoint is written no sooner than after this many times the time the last one took: under 3 % of the run."""
 
 
+Given = TypeVar("Given")
 Line = dict[str, float | None]
 """A line of metrics."""
 
 
 class Stopped(Exception):
-    """Asked to stop: the state is saved, and the run can be resumed."""
+    """Asked to stop by a signal: the state is saved, and the run can be resumed."""
+
+    def __init__(self, message: str, by: str) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal.Signals[by]
+        """As a shell has it of a program that a signal ended: what was to follow on success does not."""
 
 
 class Diverged(ValueError):
@@ -80,20 +84,26 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
     doors.allow(*code_in(config.as_dict()))  # whoever has a configuration in hand was asked when it was read
     keep_freed_memory()
     fabric = fabric_for(config, place)
-    finished = None
-    problem: Exception | None = None
-    if world.rank() == 0:  # the others find the folder as it leaves it
-        try:
-            finished = runs.prepare(place.out, config, place.resume)
-        except (ValueError, OSError) as error:
-            problem = error
-    if world.any_of(problem is not None, fabric.device):
-        raise problem or ValueError("the first process could not start; it says why.")
-    if world.any_of(finished is not None, fabric.device):
-        return finished or runs.read_result(place.out), None
-    with runs.alone(place.out) if world.rank() == 0 else nullcontext():
+    with ExitStack() as held:
+        folder = runs.taken(place.out, config, place.resume)
+        finished = _by_the_first(lambda: held.enter_context(folder), fabric.device)
+        if world.any_of(finished is not None, fabric.device):
+            return finished or runs.read_result(place.out), None
         run = Run(fabric, config, place)
         return run.to_the_end(), run
+
+
+def _by_the_first(act: Callable[[], Given], device: torch.device) -> Given | None:
+    """What the first process gets from this, nothing on the others; a refusal there ends all of them."""
+    result, problem = None, None
+    if world.rank() == 0:
+        try:
+            result = act()
+        except (ValueError, OSError) as error:
+            problem = error
+    if world.any_of(problem is not None, device):
+        raise problem or ValueError("the first process could not start; it says why.")
+    return result
 
 
 class Run:
@@ -107,6 +117,7 @@ class Run:
         on_processor = self.device.type == "cpu"  # where convolutions are a third faster so
         channels_last = on_processor if place.channels_last is None else place.channels_last
         built = self._built(channels_last)
+        _by_the_first(built.material.check, self.device)
         self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:
             raise ValueError(f"a batch of {config.batch} on {world.size()} processes cannot be cut in {config.parts}.")
@@ -117,7 +128,7 @@ class Run:
         if place.compile:
             built.method.network.compile()
         self.progress = Progress(self.steps, len(self.loader), config, place, self.leader, self.state.step)
-        self.metrics = Metrics(self.out / runs.METRICS, length) if self.leader else None
+        self.metrics = _by_the_first(lambda: self._recorded(length), self.device)
         self.asked_to_stop: str | None = None
 
     def _built(self, channels_last: bool) -> Built:
@@ -136,7 +147,7 @@ class Run:
         c = self.config
         rule = optimizer(c.optimizer, built.method, self._peak(), c.momentum, c.weight_decay, c.decay_all, c.nesterov)
         average = None if c.ema is None else MomentumCopy(built.method.network, c.ema)
-        return State(c, built, rule, average, fingerprint=built.material.fingerprint())
+        return State(c, built, rule, average, self.steps, fingerprint=built.material.fingerprint())
 
     def _peak(self) -> float:
         return scaled_rate(self.config.lr, self.config.batch, self.config.lr_scaling)
@@ -157,12 +168,19 @@ class Run:
             self.fabric.strategy.precision.load_state_dict(saved["precision"])
         return int(saved["metrics"])
 
+    def _recorded(self, length: int) -> Metrics:
+        """Now that nothing can be refused any more, say in the folder which run this is."""
+        metrics = Metrics(self.out / runs.METRICS, length)
+        self.state.built.material.keep(self.out)
+        runs.record(self.out, self.config)
+        return metrics
+
     def to_the_end(self) -> RunResult:
         began = time.monotonic()
         before = self.state.seconds
         self.state.method.train()
         with self._listening(), self.progress, self.closing():
-            for line in self.state.built.material.notes:
+            for line in self._notes():
                 self.progress.tell(line)
             for epoch in range(self.state.step // len(self.loader), self.config.epochs):
                 self._epoch(epoch, began, before)
@@ -207,7 +225,7 @@ class Run:
         except NotFinite as error:
             raise self._diverged(error.loss, batch) from None
         state = self.state
-        if step.similarity > COLLAPSED and not state.warned and state.step > 10:
+        if step.similarity > outcome.COLLAPSED and not state.warned and state.step > 10:
             state.warned = True
             self.progress.warn(
                 f"step {state.step}: collapse: different items have a mean similarity of {step.similarity:.3f}. "
@@ -297,7 +315,8 @@ class Run:
             if asked:
                 raise Stopped(
                     f"stopped after step {state.step} of {self.steps}; everything is saved. "
-                    f"The same command with --resume continues."
+                    f"The same command with --resume continues.",
+                    self.asked_to_stop or "SIGTERM",  # another process heard it
                 )
 
     def _save(self) -> None:
@@ -313,17 +332,28 @@ class Run:
     def _finish(self) -> RunResult:
         """Measure, export, and say that it is done."""
         measures: dict[str, float] = {}
+        notes = self._notes()
         if self.leader:
             measures = self._monitor()
             if self.state.skipped:
                 measures["skipped"] = float(self.state.skipped)
+            notes += self._warnings(measures)
             self.state.built.material.export(self.out, self._network().encoder)
-        result = RunResult.of(
-            self.config, measures, self.state.seconds, self.steps, tuple(self.state.built.material.notes)
-        )
+        result = RunResult.of(self.config, measures, self.state.seconds, self.steps, notes)
         if self.leader:
             files.write_json(self.out / runs.RESULT, result.as_dict())
         return result
+
+    def _notes(self) -> tuple[str, ...]:
+        """What a reader should know of the data and of the method's settings for them."""
+        return (*self.state.built.material.notes, *self.state.method.notes)
+
+    def _warnings(self, measures: Mapping[str, float]) -> tuple[str, ...]:
+        """What is wrong with the network at the end."""
+        loss = self.state.method.loss
+        learnt = self.state.built.material.learnt(self._network())
+        labels = loss is not None and loss.takes_labels
+        return tuple(f"{WARNING}{text}" for text in outcome.warnings(measures, learnt, loss is not None, labels))
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

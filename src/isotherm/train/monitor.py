@@ -59,12 +59,19 @@ def monitor(
     if at_most is not None:
         train, judged = some(train, at_most, seed), some(judged, at_most, seed)
     subject = Monitored(network, some(judged, AT_MOST, seed), recipe, seed)
-    if test is not None and labelled(train) and labelled(judged):
-        bank = features_of(network.encoder, train, recipe)
-        queries = features_of(network.encoder, judged, recipe)
-        if healthy(bank) and healthy(queries) and len(train.labels.unique()) > 1:
-            subject.knn = neighbours(bank, train.labels, queries, judged.labels)
+    if test is not None:
+        subject.knn = knn_of(network.encoder, train, judged, recipe)
     return take(monitored(), subject)
+
+
+def knn_of(encoder: nn.Module, train: Images, test: Images, recipe: Recipe) -> float | None:
+    """The kNN accuracy of an encoder's features; None where there are no labels, or no features to speak of."""
+    if not (labelled(train) and labelled(test)):
+        return None
+    bank, queries = (features_of(encoder, images, recipe) for images in (train, test))
+    if not (healthy(bank) and healthy(queries) and len(train.labels.unique()) > 1):
+        return None
+    return neighbours(bank, train.labels, queries, test.labels)
 
 
 def monitored() -> list[Measure]:

@@ -14,6 +14,9 @@ import torch
 import isotherm
 from isotherm.train.config import Config
 
+WARNING = "warning: "
+"""How notes begin that say what is wrong."""
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -28,7 +31,12 @@ class RunResult:
     versions: Mapping[str, str]
     seed: int
     notes: tuple[str, ...] = ()
-    """What a reader should know of the data."""
+    """What a reader should know of the data and of what came out; what is wrong begins with "warning:"."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with what came out."""
+        return tuple(note for note in self.notes if note.startswith(WARNING))
 
     @classmethod
     def of(

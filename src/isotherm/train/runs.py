@@ -22,7 +22,7 @@ from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality,
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
 from isotherm.train.modality.modality import Opened, Weights
 from isotherm.train.result import RunResult
-from isotherm.train.state import Saved, load_checkpoint
+from isotherm.train.state import DIGEST, Saved, digest, how_far, load_checkpoint
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -30,65 +30,99 @@ CHECKPOINT = "checkpoint.pt"
 BEST = "best.pt"
 RESULT = "result.json"
 REPLAY = "nonfinite.pt"
+LOCK = ".lock"
+FAILURE = "failure.txt"
+"""Why a study's run failed the last time."""
 
 
-def prepare(out: Path, config: Config, resume: bool) -> RunResult | None:
-    """Make the folder ready for this run, or say why it is not; the result, if the run is finished already."""
+@contextmanager
+def taken(out: Path, config: Config, resume: bool) -> Iterator[RunResult | None]:
+    """The folder, for this run and for nobody else; the result, if the run is finished already: that needs no lock.
+
+    Nothing in it is written or deleted by a run that is refused.
+    """
+    finished = looked_into(out, config, resume)
+    if finished is not None:
+        yield finished
+        return
+    with alone(out):
+        finished = looked_into(out, config, resume)  # somebody may have been here meanwhile
+        if finished is None and not _begun(out):
+            for name in _before_the_first_step(out):
+                (out / name).unlink(missing_ok=True)
+        yield finished
+
+
+def looked_into(out: Path, config: Config, resume: bool) -> RunResult | None:
+    """Refuse a folder that is not for this run; the result, if the run is finished already. Nothing is changed."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out names a folder.")
-    known = out / CONFIG
-    if known.exists() and _begun(out):
-        old = read_config(out)
-        changed = differences(old, config.as_dict())
-        if changed:
-            several = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
-            raise ValueError(f"{out} holds a run with other settings ({several}). Choose another --out.")
-        if not resume:
-            raise ValueError(f"{out} holds this run already; --resume continues it, or choose another --out.")
-        if (out / RESULT).exists():
-            return read_result(out)
+    if not _begun(out):
+        if out.exists() and {p.name for p in out.iterdir() if p.name[0] != "."} - _before_the_first_step(out):
+            raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
         return None
-    leftovers = [name for modality in MODALITIES for name in modality.leftovers]
-    if out.exists() and any(
-        not p.name.startswith(".") and p.name not in (CONFIG, METRICS, *leftovers) for p in out.iterdir()
-    ):
-        raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"cannot make {out}: {error.strerror}.") from error
-    for name in leftovers:  # of a run that was refused
-        (out / name).unlink(missing_ok=True)
-    files.write_text(known, as_yaml(config))
-    return None
+    changed = differences(read_config(out), config.as_dict())
+    if changed:
+        several = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
+        raise ValueError(f"{out} holds a run with other settings ({several}). Choose another --out.")
+    if not resume:
+        raise ValueError(f"{out} holds this run already; --resume continues it, or choose another --out.")
+    return read_result(out) if (out / RESULT).exists() else None
 
 
 def _begun(out: Path) -> bool:
-    """Whether a run has left anything but its settings: one that was refused has not."""
-    metrics = out / METRICS
-    return (out / CHECKPOINT).exists() or (out / RESULT).exists() or (metrics.exists() and metrics.stat().st_size > 0)
+    """Whether a run has left more than what it writes before its first step."""
+    left = any((out / name).exists() for name in (CHECKPOINT, RESULT, REPLAY))
+    return (out / CONFIG).exists() and (left or _size(out / METRICS) > 0)
+
+
+def _before_the_first_step(out: Path) -> set[str]:
+    """The files of a run that was killed before it came to anything: it may start anew.
+
+    Its metrics, empty, come first of all (`record`): without them the others are not a run's but somebody's.
+    """
+    started = _size(out / METRICS) == 0
+    own = {name for modality in MODALITIES for name in modality.own_files}
+    return {FAILURE, *({METRICS, CONFIG, *own} if started else ())}
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else -1
+
+
+def record(out: Path, config: Config) -> None:
+    """Say which run this folder is, once the run is built; its (empty) metrics are there already."""
+    if not (out / CONFIG).exists():
+        files.write_text(out / CONFIG, as_yaml(config))
 
 
 def read_result(out: Path) -> RunResult:
     try:
         return RunResult.from_dict(json.loads((out / RESULT).read_text()))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{out / RESULT} is damaged; delete it, and --resume writes it again.") from None
 
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Nobody else in this run's folder; whoever dies lets go of it."""
-    path = out / ".lock"
-    with path.open("w") as file:
+    """Nobody else in this folder, which is made if it is not there; whoever dies lets go of it.
+
+    The lock's file stays: were it removed, one process could lock the file that another has just unlinked.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / LOCK).open("w")
+    except OSError as error:
+        raise ValueError(f"cannot write into {out}: {files.reason(error)}.") from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise ValueError(f"another process is at work in {out}; wait for it, or choose another --out.") from error
-        for left in out.glob(".*.[0-9]*"):  # by a process that was killed while it wrote
-            left.unlink(missing_ok=True)
+        except OSError as error:
+            raise ValueError(f"cannot lock {out}: {files.reason(error)}.") from error
+        files.sweep(out)
         yield
-    path.unlink(missing_ok=True)
 
 
 def as_yaml(config: Config) -> str:
@@ -112,7 +146,9 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     card_path = path.with_suffix(".json")
     if not path.exists() or not card_path.exists():
         raise ValueError(f"no encoder in {path.parent}: {path.name} and {card_path.name} belong together.")
-    card = json.loads(card_path.read_text())
+    card = _card(card_path)
+    if DIGEST in card and card[DIGEST] != digest(path):
+        raise ValueError(f"{path} is not the file that {card_path.name} was written for: it is damaged or another's.")
     if "model" in card:
         return pretrained(f"{HUB}{path.parent / card['model']}", card["pooling"]).eval()
     choice = Choice.of(card["encoder"])
@@ -122,6 +158,25 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     encoder = encoder_of(choice, card["channels"], card["size"])
     encoder.load_state_dict(load_file(path))
     return encoder.eval()
+
+
+def _card(path: Path) -> Settings:
+    try:
+        card = json.loads(path.read_text())
+    except (ValueError, RecursionError):
+        card = None
+    if not isinstance(card, dict) or not ("model" in card or "encoder" in card):
+        raise ValueError(f"{path} is damaged: it does not say how to build the encoder.")
+    return card
+
+
+def unfinished(out: Path) -> str:
+    """What whoever looks at a run that has not ended must know; empty of one that has, or of what is no run."""
+    if (out / RESULT).exists() or not (out / CHECKPOINT).exists():
+        return ""
+    step, steps = how_far(out / CHECKPOINT)
+    of = "" if steps is None else f" of {steps:,}"
+    return f"step {step:,}{of}: unfinished. `isotherm train` with the run's settings and --resume goes on."
 
 
 def reopen(out: Path) -> Opened:

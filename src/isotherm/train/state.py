@@ -1,13 +1,16 @@
 """What a run is between two steps, and what it keeps of it on disk: checkpoints, metrics, the exported encoder.
 
-Checkpoints hold tensors and plain values only and load with ``weights_only=True``.
+Checkpoints hold tensors and plain values only and load with ``weights_only=True``; a bit that has changed in one is
+noticed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import save as as_bytes
 
-from isotherm.files import DiskFull, write_json, write_whole
+from isotherm.files import DiskFull, Json, reason, write_json, write_whole
 from isotherm.methods import Method, MomentumCopy
 from isotherm.train.config import Config
 from isotherm.train.layers import differences, nested
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from isotherm.train.build import Built
 
 FORMAT = 1
+DIGEST = "sha256"
+"""Where an encoder's card has the digest of its weights."""
 Saved = dict[str, Any]
 """What a checkpoint holds: tensors and plain values by name."""
 
@@ -36,7 +41,9 @@ class State:
     config: Config
     built: Built
     optimizer: torch.optim.Optimizer
-    average: MomentumCopy | None = None
+    average: MomentumCopy | None
+    steps: int
+    """Of the whole run."""
     step: int = 0
     seconds: float = 0.0
     skipped: int = 0
@@ -57,6 +64,7 @@ class State:
         return {
             "config": self.config.as_dict(),
             "step": self.step,
+            "steps": self.steps,
             "method": self.method.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
@@ -94,14 +102,38 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path) -> Saved:
-    """A checkpoint, on the CPU."""
+    """A checkpoint, on the CPU; one that is not what was written is refused."""
     try:
+        check_intact(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise ValueError(f"{path} is no checkpoint that loads ({str(error).splitlines()[0]}).") from error
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {reason(error)}.") from error
+    except Exception as error:  # whatever a reader says of bytes that make no sense; torch's advice is not for us
+        raise ValueError(
+            f"{path} is no checkpoint that loads: it is damaged. Bring a copy of it back, or delete it and --resume "
+            "begins again."
+        ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT or "fingerprint" not in state:
         raise ValueError(f"{path} is no checkpoint of this version of isotherm.")
     return state
+
+
+def how_far(path: Path) -> tuple[int, int | None]:
+    """At which step a checkpoint that loads was written, and of how many: earlier versions did not say. It is not read
+    whole."""
+    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return state["step"], state.get("steps")
+
+
+def check_intact(path: Path) -> None:
+    """Refuse a file of torch's in which a bit has changed.
+
+    It is a zip archive with a checksum of every tensor in it, which torch writes and does not look at.
+    """
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise ValueError(f"{damaged} in {path} is not what was written.")
 
 
 class Metrics:
@@ -128,7 +160,7 @@ class Metrics:
             self.file.write(json.dumps(line).encode() + b"\n")
             self.file.flush()
         except OSError as error:
-            raise DiskFull(f"cannot write {self.path}: {error.strerror}.") from error
+            raise DiskFull(f"cannot write {self.path}: {reason(error)}.") from error
 
     def length(self) -> int:
         """How long it is, once it is on the disk."""
@@ -140,8 +172,18 @@ class Metrics:
         self.file.close()
 
 
-def export_encoder(path: Path, encoder: torch.nn.Module, card: Mapping[str, Any]) -> None:
+def export_encoder(path: Path, encoder: torch.nn.Module, card: Json) -> None:
     """The encoder's weights as safetensors, and beside them a card that says how to build it."""
     tensors = {name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
     write_whole(path, lambda file: (file.write(as_bytes(tensors)), None)[1])
-    write_json(path.with_suffix(".json"), card)
+    write_card(path, card)
+
+
+def write_card(weights: Path, card: Json) -> None:
+    """The card of an encoder, which knows its weights by their digest."""
+    write_json(weights.with_suffix(".json"), {**card, DIGEST: digest(weights)})
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

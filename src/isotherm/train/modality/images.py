@@ -27,10 +27,13 @@ from isotherm.train.config import Config
 from isotherm.train.lookup import build_encoder, encoder_maker
 from isotherm.train.modality.modality import Weights, provenance
 from isotherm.train.networks import networks
+from isotherm.train.outcome import Learnt
 from isotherm.train.state import export_encoder
 from isotherm.views import Recipe, recipe
 
 ENCODER = "encoder.safetensors"
+COMPARED = 2000
+"""Images of each part by which a network is compared with the one it was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,7 @@ class ImageModality:
     noun: ClassVar[str] = "images"
     method: ClassVar[str] = "simclr"
     criterion: ClassVar[str] = "knn"
-    leftovers: ClassVar[tuple[str, ...]] = ()
+    own_files: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def reads(cls, data: str, encoder: str | None) -> bool:
@@ -136,6 +139,24 @@ class ImageModality:
     def monitor(self, network: Network, at_most: int | None = None) -> dict[str, float]:
         """Measures of a network (`monitor.monitor`)."""
         return monitor.monitor(network, self.images, self.test, self.recipe, at_most, self.config.seed)
+
+    def learnt(self, network: Network) -> Learnt | None:
+        """kNN of the network, and of the one that the run started from."""
+        if self.test is None:
+            return None
+        train, test = (monitor.some(images, COMPARED, self.config.seed) for images in (self.images, self.test))
+        torch.manual_seed(self.config.seed)
+        untrained, _ = networks(self.config, self.encoder())
+        untrained.to(next(network.parameters()).device)
+        before, after = (monitor.knn_of(each.encoder, train, test, self.recipe) for each in (untrained, network))
+        return None if before is None or after is None else Learnt(before, after, len(test))
+
+    def check(self) -> None:
+        """The part to judge on, read now."""
+        _ = self.test
+
+    def keep(self, folder: Path) -> None:
+        """Nothing: the images are where they are."""
 
     def fingerprint(self) -> str:
         """What tells one set of images from another: ids, labels, and up to 4 MB of their pixels."""

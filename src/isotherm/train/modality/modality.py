@@ -15,6 +15,7 @@ from isotherm.encoders.text import TextEncoder
 from isotherm.methods import Network
 from isotherm.train.config import Config
 from isotherm.train.layers import Settings
+from isotherm.train.outcome import Learnt
 from isotherm.types import Batch
 
 Weights = Mapping[str, Tensor]
@@ -55,8 +56,8 @@ class Modality(Protocol):
     """The method a run has unless told otherwise."""
     criterion: ClassVar[str]
     """The measure of `monitor` that says which weights are best."""
-    leftovers: ClassVar[tuple[str, ...]]
-    """Files that a run which was refused may leave in its folder."""
+    own_files: ClassVar[tuple[str, ...]]
+    """Files that `keep` may write."""
 
     @classmethod
     def reads(cls, data: str, encoder: str | None) -> bool:
@@ -65,7 +66,7 @@ class Modality(Protocol):
 
     @classmethod
     def of(cls, config: Config, folder: Path | None = None) -> Self:
-        """What a configuration learns from; in `folder`, the run's, is kept what is made of the data and must stay."""
+        """What a configuration learns from; in `folder`, the run's, is what `keep` has written there."""
         ...
 
     @classmethod
@@ -103,6 +104,18 @@ class Modality(Protocol):
 
     def monitor(self, network: Network, at_most: int | None = None) -> dict[str, float]:
         """Measures of a network in the middle or at the end of training."""
+        ...
+
+    def learnt(self, network: Network) -> Learnt | None:
+        """What a trained network knows, and what it knew before; None where that is not measured."""
+        ...
+
+    def check(self) -> None:
+        """Refuse what will only be needed at the end of a run."""
+        ...
+
+    def keep(self, folder: Path) -> None:
+        """Write what is made of the data and must stay, for a run that begins in this folder."""
         ...
 
     def fingerprint(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from isotherm import files, measures, world
@@ -29,6 +30,8 @@ from isotherm.train.choice import Choice
 from isotherm.train.config import Config
 from isotherm.train.modality.images import ENCODER
 from isotherm.train.modality.modality import Weights, provenance
+from isotherm.train.outcome import Learnt
+from isotherm.train.state import write_card
 from isotherm.views.sentences import RECIPES, TextRecipe
 
 MODEL = "model"
@@ -69,7 +72,7 @@ class SentenceModality:
     method: ClassVar[str] = "simcse"
     criterion: ClassVar[str] = "stsb_dev"
     """SimCSE's."""
-    leftovers: ClassVar[tuple[str, ...]] = (TOKENIZER,)
+    own_files: ClassVar[tuple[str, ...]] = (TOKENIZER,)
 
     @classmethod
     def reads(cls, data: str, encoder: str | None) -> bool:
@@ -79,7 +82,7 @@ class SentenceModality:
 
     @classmethod
     def of(cls, config: Config, folder: Path | None = None) -> SentenceModality:
-        """The sentences of a configuration; a tokenizer made of them is kept in `folder`, and found there again."""
+        """The sentences of a configuration; a tokenizer made of them is found in `folder` again."""
         defaults = Config()
         for name in FOR_IMAGES:
             if getattr(config, name) != getattr(defaults, name):
@@ -179,17 +182,31 @@ class SentenceModality:
             return values
         return values | {"stsb_alignment": there.alignment, "stsb_uniformity": there.uniformity}
 
+    def learnt(self, network: Network) -> Learnt | None:
+        """Not measured: sentences have no labels."""
+
+    def check(self) -> None:
+        """Nothing: STS-B was looked for when the sentences were."""
+
+    def keep(self, folder: Path) -> None:
+        """The tokenizer, if it was made of these sentences."""
+        if self.tokenizer is not None and not (folder / TOKENIZER).exists():
+            files.write_text(folder / TOKENIZER, self.tokenizer.backend_tokenizer.to_str())
+
     def fingerprint(self) -> str:
         return self.sentences.fingerprint()
 
     def export(self, out: Path, trained: nn.Module) -> None:
         """A folder that other libraries load; encoder.safetensors is its weights by another name, with a card."""
         assert isinstance(trained, text.TextEncoder)
-        beside = out / f".{MODEL}"
-        shutil.rmtree(beside, ignore_errors=True)
-        trained.save(beside)
+        part = files.beside(out / MODEL)
+        try:
+            trained.save(part)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(part, ignore_errors=True)
+            raise files.DiskFull(f"cannot write {out / MODEL}: {files.reason(error)}.") from error
         shutil.rmtree(out / MODEL, ignore_errors=True)
-        beside.rename(out / MODEL)
+        part.rename(out / MODEL)
         weights = out / ENCODER
         weights.unlink(missing_ok=True)
         weights.symlink_to(Path(MODEL) / "model.safetensors")
@@ -200,7 +217,7 @@ class SentenceModality:
             "model": MODEL,
             **provenance(self.config),
         }
-        files.write_json(weights.with_suffix(".json"), card)
+        write_card(weights, card)
 
     def opened(self, out: Path, network: Network) -> OpenedSentences:
         encoder = network.encoder
@@ -221,14 +238,11 @@ def _stsb() -> tuple[Path | None, str]:
 
 
 def _tokenizer(given: SentenceModality, folder: Path | None) -> Any:
-    """The one that is kept in the run's folder, or one that is made of the sentences and kept there."""
+    """The one that is kept in the run's folder, or one that is made of the sentences."""
     kept = None if folder is None else folder / TOKENIZER
     if kept is not None and kept.exists():
         return text.read_tokenizer(kept)
-    tokenizer = text.train_tokenizer(some_of(given.sentences), given.config.encoder["vocabulary"])
-    if kept is not None and world.rank() == 0:
-        files.write_text(kept, tokenizer.backend_tokenizer.to_str())
-    return tokenizer
+    return text.train_tokenizer(some_of(given.sentences), given.config.encoder["vocabulary"])
 
 
 def read(config: Config) -> Sentences:
