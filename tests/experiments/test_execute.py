@@ -94,6 +94,18 @@ def test_failed_and_missing_runs_are_in_the_records_the_page_and_the_evidence(tm
     assert ",failed," in lines[2]
 
 
+def test_a_run_that_collapsed_is_told_of(tmp_path):
+    study = replace(STUDY, arms=(replace(STUDY.arms[0], over={"lr": (100.0,)}),), claims=(), figures=())
+    points = expand(study, "smoke")
+    progress = Progress.of(points, tmp_path)
+    progress.hear(points[0].config.key, attempt(*progress.task(points[0])))
+    Ledger(points, progress).write()
+    (record,) = read(tmp_path)
+    assert "collapsed" in " ".join(record.warnings)
+    report.tell(study, read(tmp_path), tmp_path, ABOUT)
+    assert record.warnings[0] in (tmp_path / "report.html").read_text()
+
+
 def test_a_page_tells_of_a_study_whose_runs_all_failed(tmp_path):
     failed = [Record("a", {TAU: t}, 0, f"k{t}", {}, 0.0, {}, tmp_path, "failed", "no luck") for t in (0.1, 0.5)]
     (judged,) = report.tell(STUDY, Records(failed), tmp_path, ABOUT)

@@ -57,8 +57,9 @@ def carry_out(
     if not can_go_on(config, folder):
         put_aside(folder)
     run = run_to_end(config, Runtime(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds))
-    values, versions = measure(run.opened, groups), run.result.versions
-    measured = Measured(values, tuple(groups), run.result.seconds, versions, data or fingerprint(config))
+    values, result = measure(run.opened, groups), run.result
+    data = data or fingerprint(config)
+    measured = Measured(values, tuple(groups), result.seconds, result.versions, data, result.warnings)
     files.write_json(folder / MEASURED, measured.as_dict())
     (folder / runs.BEST).unlink(missing_ok=True)
     return measured

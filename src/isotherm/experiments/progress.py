@@ -120,6 +120,7 @@ class Progress:
             groups=measured.groups,
             versions=measured.versions,
             fingerprint=measured.fingerprint,
+            warnings=measured.warnings,
             training=training,
         )
 

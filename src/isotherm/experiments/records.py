@@ -43,12 +43,16 @@ class Measured:
     versions: Mapping[str, str]
     fingerprint: str = ""
     """Of the data it learnt from and was judged on (`data_at_hand`); empty: not known."""
+    warnings: tuple[str, ...] = ()
+    """What the run said against itself at its end, such as that it has collapsed."""
 
     @classmethod
     def of(cls, stored: Settings) -> Measured:
         """From what measured.json holds."""
         versions, fingerprint = stored.get("versions", {}), str(stored.get("fingerprint", ""))
-        return cls(stored["measures"], tuple(stored["groups"]), float(stored["seconds"]), versions, fingerprint)
+        warnings = tuple(stored.get("warnings", ()))
+        groups, seconds = tuple(stored["groups"]), float(stored["seconds"])
+        return cls(stored["measures"], groups, seconds, versions, fingerprint, warnings)
 
     def as_dict(self) -> Settings:
         """What measured.json holds."""
@@ -58,6 +62,7 @@ class Measured:
             "seconds": self.seconds,
             "versions": dict(self.versions),
             "fingerprint": self.fingerprint,
+            "warnings": list(self.warnings),
         }
 
     def has(self, groups: Sequence[str]) -> bool:
@@ -83,6 +88,7 @@ class Record:
     groups: tuple[str, ...] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
+    warnings: tuple[str, ...] = ()
     training: Sequence[Settings] = ()
     """What was seen on the way (`training_of`), so that figures do not need the run's folder."""
 
@@ -115,7 +121,7 @@ class Record:
 
     @property
     def measured(self) -> Measured:
-        return Measured(self.measures, self.groups, self.seconds, self.versions, self.fingerprint)
+        return Measured(self.measures, self.groups, self.seconds, self.versions, self.fingerprint, self.warnings)
 
     def has(self, measure: str) -> bool:
         """Whether there is a usable value: what is not a number, or not finite, is none."""
@@ -144,6 +150,7 @@ class Record:
             "seconds": self.seconds,
             "versions": dict(self.versions),
             "fingerprint": self.fingerprint,
+            "warnings": list(self.warnings),
             "config": dict(self.settings),
             "training": [dict(line) for line in self.training],
             "folder": self.folder.name,
@@ -158,7 +165,8 @@ class Record:
         later = ("state", "failure", "versions", "fingerprint", "training")
         groups = None if r.get("groups") is None else tuple(r["groups"])
         more = {name: r[name] for name in later if name in r}
-        return cls(**same, **more, groups=groups, settings=r["config"], folder=runs / r["folder"])
+        warnings = tuple(r.get("warnings", ()))
+        return cls(**same, **more, groups=groups, warnings=warnings, settings=r["config"], folder=runs / r["folder"])
 
     def is_at(self, where: Where | str) -> bool:
         if isinstance(where, str):

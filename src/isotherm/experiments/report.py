@@ -112,13 +112,14 @@ def missing(records: Records) -> list[tuple[str, str]]:
 
 
 def notes(records: Records) -> list[str]:
-    """What a reader should know of the runs: made by several versions, on data that is not known, not at hand."""
+    """What a reader should know of the runs: several versions, collapses, data that is not known, runs elsewhere."""
     runs, sentences = distinct(records), []
     for name in ("isotherm", "torch"):
         made_by = Counter(str(r.versions.get(name, "not known")) for r in runs)
         if len(made_by) > 1:
             told = ", ".join(f"{version} ({count} runs)" for version, count in made_by.items())
             sentences.append(f"The runs were made by different versions of {name}: {told}.")
+    sentences += [f"{r.name}: {warning}" for r in runs for warning in r.warnings]
     unknown = sum(not r.fingerprint for r in runs)
     if unknown:
         sentences.append(
