@@ -42,7 +42,7 @@ def read(
         raise ValueError(f"size must be 1 or more, got {size}.")
     folder = _split_folder(path, split)
     names = _classes(folder, classes)
-    files, strangers = _list(folder, names)
+    files, strangers, links = _list(folder, names)
     if strangers and bad == "error":
         raise ValueError(
             f"{strangers[0]} is not an image ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
@@ -60,6 +60,9 @@ def read(
     if skipped := len(strangers) + len(tally.failed):
         example = strangers[0] if strangers else folder / files[tally.failed[0][0]]
         notes.append(f"{count(skipped, 'file')} skipped, no image: {example}" + (", …" if skipped > 1 else ""))
+    if links:
+        more = ", …" if len(links) > 1 else ""
+        notes.append(f"{count(len(links), 'link')} to a folder not followed: {links[0]}{more}")
     return make_images(name or path.name, pixels, labels, ids, names, notes=notes)
 
 
@@ -86,16 +89,22 @@ def _classes(folder: Path, wanted: Sequence[str] | None) -> list[str]:
     return there
 
 
-def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Paths of images relative to `folder`, and the files that are none by their names."""
+def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path], list[Path]]:
+    """Paths of images relative to `folder`, the files that are none by their names, and links to folders.
+
+    A class folder may itself be a link. One below it is not followed: it leads to images of this class, which are
+    listed where they lie, or out of it, to images that are of another.
+    """
     files: list[str] = []
     strangers: list[Path] = []
+    links: list[Path] = []
     for c in classes:
+        if folder.resolve().is_relative_to((folder / c).resolve()):
+            raise ValueError(f"{folder / c} is a link to the folder of all classes, or above it. Remove it.")
         before = len(files)
-        seen: set[str] = set()  # a link to a folder above would go round in circles
-        for place, folders, names in os.walk(folder / c, followlinks=True):
-            seen.add(os.path.realpath(place))
-            folders[:] = sorted(f for f in folders if os.path.realpath(os.path.join(place, f)) not in seen)
+        for place, folders, names in os.walk(folder / c):
+            folders.sort()
+            links += [Path(place, f) for f in folders if os.path.islink(os.path.join(place, f))]
             for file in sorted(n for n in names if not n.startswith(".")):
                 whole = Path(place, file)
                 if whole.suffix.lower() in IMAGES and whole.is_file():  # not a link to nowhere
@@ -103,8 +112,13 @@ def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path]]:
                 else:
                     strangers.append(whole)
         if len(files) == before:
-            raise ValueError(f"{folder / c} holds no images. Fill it or remove it.")
-    return files, strangers
+            but = (
+                " but links to folders, which are not followed"
+                if any(folder / c in link.parents for link in links)
+                else ""
+            )
+            raise ValueError(f"{folder / c} holds no images{but}. Fill it or remove it.")
+    return files, strangers, links
 
 
 def _cached(folder: Path, files: Sequence[str], size: int, cache: Path) -> tuple[list[str], Tally, Array]:
