@@ -194,3 +194,8 @@ def test_wide_pixels_are_brought_to_bytes_or_refused(tmp_path, monkeypatch):
     Image.fromarray(gray.astype(np.float32) / 255).save(folder / "b.tiff")
     with pytest.raises(ValueError, match="floating-point numbers of an unknown range"):
         load(f"folder:{tmp_path / 'set'}", size=8, bad="error")
+
+
+def test_a_cache_larger_than_the_disk_is_refused_before_it_is_written(tree):
+    with pytest.raises(OSError, match=r"has no room for 5 images of 3000000×3000000: they take 125,728.5 GiB"):
+        load(f"folder:{tree}", size=3_000_000)

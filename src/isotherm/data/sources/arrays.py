@@ -56,7 +56,14 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
         raise ValueError(f"{where}: a label is {y.max()}; labels number the classes from 0, up to {MOST_CLASSES:,}.")
     if len(y):
         in_range(y, int(y.max()) + 1, where, unknown=True)
-    return make_images(path.stem, pixels, y, 0, [str(c) for c in range(int(y.max(initial=-1)) + 1)])
+    return make_images(
+        path.stem,
+        pixels,
+        y,
+        0,
+        [str(c) for c in range(int(y.max(initial=-1)) + 1)],
+        file=path if path.suffix == ".npy" else None,
+    )
 
 
 def _load(path: Path) -> Array:

@@ -47,7 +47,8 @@ def read(
         raise ValueError(
             f"{strangers[0]} is not an image ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
         )
-    kept, tally, pixels = _cached(folder, files, size, Path(cache) if cache else roots.cache())
+    place = (Path(cache) if cache else roots.cache()) / _key(folder, files, size)
+    kept, tally, pixels = _cached(folder, files, size, place)
     if tally.failed and bad == "error":
         row, why = tally.failed[0]
         raise ValueError(f"{folder / files[row]} {why}. Remove it or say bad='skip'.")
@@ -63,7 +64,7 @@ def read(
     if links:
         more = ", …" if len(links) > 1 else ""
         notes.append(f"{count(len(links), 'link')} to a folder not followed: {links[0]}{more}")
-    return make_images(name or path.name, pixels, labels, ids, names, notes=notes)
+    return make_images(name or path.name, pixels, labels, ids, names, notes=notes, file=place / "pixels.npy")
 
 
 def _split_folder(path: Path, split: str) -> Path:
@@ -121,9 +122,8 @@ def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path], 
     return files, strangers, links
 
 
-def _cached(folder: Path, files: Sequence[str], size: int, cache: Path) -> tuple[list[str], Tally, Array]:
+def _cached(folder: Path, files: Sequence[str], size: int, place: Path) -> tuple[list[str], Tally, Array]:
     """The files that could be decoded, what happened to them, and their pixels, memory-mapped."""
-    place = cache / _key(folder, files, size)
     if not place.is_dir():
         _decode(folder, files, size, place)
     try:
@@ -145,19 +145,33 @@ def _key(folder: Path, files: Sequence[str], size: int) -> str:
     return f"{folder.parent.name}-{folder.name}-{size}-{digest.hexdigest()}"
 
 
+def _room(file: Path, images: int, size: int) -> Array:
+    """A mapped array on disk, with the room for it taken: a mapped page that the disk has no room for kills."""
+    needed, there = images * 3 * size * size, shutil.disk_usage(file.parent).free
+    if needed > there:
+        raise OSError(
+            f"{file.parent.parent} has no room for {count(images, 'image')} of {size}×{size}: they take "
+            f"{needed / 2**30:,.1f} GiB, {there / 2**30:,.1f} are free. Say a smaller size, or another cache."
+        )
+    array = np.lib.format.open_memmap(file, "w+", np.uint8, (images, 3, size, size))
+    with file.open("r+b") as held:
+        os.posix_fallocate(held.fileno(), 0, file.stat().st_size)
+    return array
+
+
 def _decode(folder: Path, files: Sequence[str], size: int, place: Path) -> None:
     """Make the cache beside its place, then move it there: nobody ever sees half of it."""
     beside = place.with_name(f".{place.name}.{os.getpid()}")
     beside.mkdir(parents=True)
     try:
         tally, step = Tally(), 4096
-        out = np.lib.format.open_memmap(beside / "all.npy", "w+", np.uint8, (len(files), 3, size, size))
+        out = _room(beside / "all.npy", len(files), size)
         with pool() as threads:
             for start in range(0, len(files), step):
                 tally.add(fill(out, start, [folder / f for f in files[start : start + step]], True, threads))
         if lost := {row for row, _ in tally.failed}:
             rows = [row for row in range(len(files)) if row not in lost]
-            kept = np.lib.format.open_memmap(beside / "pixels.npy", "w+", np.uint8, (len(rows), 3, size, size))
+            kept = _room(beside / "pixels.npy", len(rows), size)
             for at, row in enumerate(rows):
                 kept[at] = out[row]
             kept.flush()
