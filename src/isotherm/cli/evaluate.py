@@ -66,7 +66,7 @@ def _add_evaluate(commands: terminal.Commands) -> None:
         "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"
     )
     evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
-    evaluate.add_argument("--trust-code", action="store_true", help="run code of an encoder or of data the run names")
+    evaluate.add_argument("--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names")
     evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
     evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number")
     evaluate.set_defaults(run=_evaluate)
