@@ -66,7 +66,9 @@ def _add_evaluate(commands: terminal.Commands) -> None:
         "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"
     )
     evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
-    evaluate.add_argument("--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names")
+    evaluate.add_argument(
+        "--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names"
+    )
     evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
     evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number")
     evaluate.set_defaults(run=_evaluate)
@@ -123,7 +125,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             table.add_row(*row)
         console.print(table)
     for line in assessment.lines():
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, soft_wrap=True)
     if assessment.health is not None:
         _health(console, assessment.health, describe(assessment.health))
     terminal.written(console, arguments)
@@ -145,8 +147,6 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from rich.markup import escape
-
     from isotherm import inspect as inspection
 
     console = terminal.console()
@@ -157,10 +157,12 @@ def _compare(arguments: argparse.Namespace) -> None:
         )
         output = inspection.Output(arguments.html, arguments.json, _said(arguments, "compare", arguments.files))
         comparison = inspection.run_compare(arguments.files, reading, output)
-    table = terminal.table("measure", *(escape(entry.name) for entry in comparison.entries))
+    table = terminal.table("measure", *(entry.name for entry in comparison.entries))
     for row in comparison.rows:
         cells = ["" if v is None else f"{v:.4g}" for v in row.values]
-        table.add_row(row.title, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(cells)))
+        table.add_row(
+            row.title, *(terminal.styled(f"{v} ★", "bold") if i == row.best else v for i, v in enumerate(cells))
+        )
     console.print(table)
     terminal.written(console, arguments)
 
@@ -174,15 +176,13 @@ def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) ->
 
 
 def _health(console: Console, health: Health, rows: Sequence[Row]) -> None:
-    from rich.markup import escape
-
     colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
-    table = terminal.table(f"{escape(health.name)}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
+    table = terminal.table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
     for row in rows:
-        value = f"[{colours[row.healthy.level]}]{row.value:.4g}[/]"
-        table.add_row(row.measure.title, value, row.healthy.where, f"[dim]{row.measure.meaning}[/dim]")
+        value = terminal.styled(f"{row.value:.4g}", colours[row.healthy.level])
+        table.add_row(row.measure.title, value, row.healthy.where, terminal.styled(row.measure.meaning, "dim"))
     console.print(table)
     for finding in health.findings:
-        console.print(f"[{colours[finding.level]}]{finding.level:>4}[/]  ", end="")
-        console.print(finding.text, markup=False, highlight=False, soft_wrap=True)
-    console.print(health.advice.reasoning, markup=False, highlight=False, soft_wrap=True)
+        line = terminal.styled(f"{finding.level:>4}", colours[finding.level]).append(f"  {finding.text}", "default")
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(health.advice.reasoning, highlight=False, soft_wrap=True)

@@ -204,8 +204,8 @@ def _write_report(console: Console, out: Path, study: Study, about: About) -> in
     for each in judged:
         numbers = each.verdict.evidence.as_dict()
         short = report.evidence({k: v for k, v in numbers.items() if k != "values"})
-        held = "[green]held[/]" if each.held else "[yellow]not held[/]"
-        table.add_row(each.claim.claim, each.claim.paper, held, f"[dim]{short}[/dim]")
+        held = terminal.styled("held", "green") if each.held else terminal.styled("not held", "yellow")
+        table.add_row(each.claim.claim, each.claim.paper, held, terminal.styled(short, "dim"))
     console.print(table)
     console.print(f"{len(all_records)} runs; report: {out / 'report.html'}", highlight=False, soft_wrap=True)
     return 0
