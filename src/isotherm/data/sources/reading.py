@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotherm.data.declared import believable
 from isotherm.data.images import Images
 from isotherm.data.stored import watched
 
@@ -92,6 +93,7 @@ def members(archive: Path, wanted: Sequence[str]) -> dict[str, bytes]:
             for member in tar:
                 base = member.name.rsplit("/", 1)[-1]
                 if base in wanted and member.isfile():
+                    believable(archive, member.size, archive.stat().st_size)
                     content = tar.extractfile(member)
                     contents[base] = content.read() if content else b""
                 if len(contents) == len(wanted):
