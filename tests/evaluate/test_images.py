@@ -89,3 +89,19 @@ def test_an_embedding_file_is_inspected_and_compared(tmp_path, run, capsys):
     assert f"isotherm inspect {tmp_path}/z.npy --labels {tmp_path}/y.npy" in (tmp_path / "z.html").read_text()
     assert main(["compare", str(tmp_path / "z.npy"), str(run)]) == 0
     assert "uniformity" in capsys.readouterr().out
+
+
+def test_the_images_are_examined_as_training_looked_at_them(run):
+    recorded = json.loads((run / "result.json").read_text())["measures"]
+    measured = images.assess(run, ["knn"]).health.values
+    for name in ("uniformity", "tolerance", "effective_rank", "alignment"):
+        assert measured[name] == pytest.approx(recorded[name], rel=1e-5), name
+
+
+def test_the_page_of_an_evaluation_says_what_the_probes_said_first(run, tmp_path):
+    assert main(["evaluate", str(run), "--probe", "knn,linear", "--html", str(tmp_path / "a.html")]) == 0
+    text = (tmp_path / "a.html").read_text()
+    assert '<p class="kicker">Isotherm evaluate</p><h1>Evaluation of a</h1>' in text
+    text = text[text.index("<main>") :]
+    assert text.index("knn, k = 20") < text.index(">Embedding<") < text.index(">Findings<")
+    assert "95 % interval" in text

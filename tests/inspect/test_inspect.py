@@ -5,6 +5,8 @@ import math
 import pickle
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ from isotherm.inspect import reading
 from isotherm.inspect.health import even_uniformity
 from isotherm.inspect.page import flattened
 from isotherm.inspect.temperature_advice import HIGH, LOW, Queries, advise
+from isotherm.report import number
 
 pytest_plugins = ("browser",)
 RANDOM = np.random.default_rng(0)
@@ -332,7 +335,7 @@ def test_a_sphere_is_healthy_and_knows_no_labels():
 
 def test_clusters_agree_with_their_labels():
     health = I.examine(tensors(CLUSTERS), torch.from_numpy(LABELS))
-    assert levels(health, "neighbour is of its class 100%") == ["good"]
+    assert levels(health, "neighbour is of its class 100.0%") == ["good"]
     assert not [f for f in health.findings if f.level == "bad"]
     tight = CENTRES[LABELS] + 0.001 * RANDOM.normal(size=(N, D))
     assert levels(I.examine(torch.from_numpy(tight), torch.from_numpy(LABELS)), "classes have shrunk to points") != []
@@ -348,6 +351,81 @@ def test_one_point_is_collapsed():
     assert len(same.constant_columns) == 8
     assert same.advice.low is None
     assert "Mend the collapse" in same.advice.reasoning
+
+
+def test_no_temperature_is_recommended_where_it_would_mean_nothing():
+    noise = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
+    collapsed = I.examine(torch.ones(N, D) + 0.05 * noise)  # similarities do differ, a little
+    assert levels(collapsed, "nearly collapsed") == ["bad"]
+    assert collapsed.advice.low is None
+    assert "nearly collapsed" in collapsed.advice.reasoning
+    assert I.examine(noise, views=noise.clone()).advice.low is None
+    assert I.examine(noise[:40]).advice.low is None
+    assert I.examine(noise).advice.low is not None
+
+
+def test_nothing_is_said_about_classes_that_nobody_knows():
+    z = tensors(CLUSTERS)
+    assert "own class" not in I.examine(z).advice.reasoning
+    assert "own class" in I.examine(z, torch.from_numpy(LABELS)).advice.reasoning
+
+
+def test_a_few_items_or_identical_views_are_not_called_good():
+    few = I.examine(tensors(SPHERE)[:2])
+    assert levels(few, "spread well") == levels(few, "many of its directions") == []
+    assert levels(few, "too few to say how well they are spread") == ["look"]
+    assert "good" not in {row.healthy.level for row in I.describe(few)}
+    z = tensors(SPHERE)
+    same = I.examine(z, views=z.clone())
+    assert levels(same, "are identical") == ["look"]
+    assert levels(same, "closer than its nearest other") == []
+    views = [row.healthy.level for row in I.describe(same) if "views" in row.measure.needs]
+    assert views == ["look"] * 3
+
+
+def test_minus_one_is_no_label(tmp_path):
+    labels = torch.from_numpy(LABELS.copy())
+    labels[:100] = -1
+    some = I.examine(tensors(CLUSTERS), labels)
+    assert levels(some, "100 of 400 items are labelled −1, which is taken for no label") == ["look"]
+    assert len(some.classes) == 4
+    rest, whole = I.examine(tensors(CLUSTERS)[100:], labels[100:]), I.examine(tensors(CLUSTERS))
+    for name in ("tolerance", "class_gap", "nearest_agreement", "interclass_uniformity"):
+        assert some.values[name] == pytest.approx(rest.values[name]), name
+    assert some.values["uniformity"] == whole.values["uniformity"]
+    none = I.examine(tensors(CLUSTERS), torch.full((N,), -1))
+    assert none.classes == ()
+    assert "tolerance" not in none.values
+    for name, write in (("y.npy", lambda p: np.save(p, labels)), ("y.txt", lambda p: np.savetxt(p, labels, "%d"))):
+        write(tmp_path / name)
+        np.save(tmp_path / "z.npy", CLUSTERS)
+        there = I.read(tmp_path / "z.npy", labels=tmp_path / name)
+        assert there.classes == ("0", "1", "2", "3")
+        assert torch.equal(there.labels, labels)
+        I.run(tmp_path / "z.npy", I.Reading(labels=tmp_path / name), I.Output(tmp_path / "z.html"), layout="pca")
+        assert "no label" in (tmp_path / "z.html").read_text()
+
+
+@pytest.mark.parametrize("gap", [None, ""])
+def test_rows_without_a_label_can_be_left_out(tmp_path, gap):
+    labels = [f"kind {c}" for c in LABELS]
+    labels[7] = gap
+    pq.write_table(pa.table({"z": pa.array(list(CLUSTERS)), "label": pa.array(labels)}), tmp_path / "e.parquet")
+    with pytest.raises(ValueError, match=r"1 of 400 rows have no label: row 7\. .* --drop"):
+        I.read(tmp_path / "e.parquet", labels="label")
+    assert len(I.read(tmp_path / "e.parquet", labels="label", drop=True).z) == N - 1
+    np.save(tmp_path / "z.npy", CLUSTERS)
+    np.save(tmp_path / "y.npy", np.where(np.arange(N) == 3, np.nan, LABELS))
+    assert len(I.read(tmp_path / "z.npy", labels=tmp_path / "y.npy", drop=True).labels) == N - 1
+
+
+def test_one_number_is_one_number_on_the_page_and_in_the_findings(tmp_path):
+    np.save(tmp_path / "z.npy", SPHERE)
+    health = I.run(tmp_path / "z.npy", output=I.Output(tmp_path / "z.html"), layout="none")
+    text = (tmp_path / "z.html").read_text()
+    for name in ("effective_rank", "uniformity"):
+        said = number(health.values[name])
+        assert text.count(said) >= 3, name  # the tile, a finding's reason, the table
 
 
 def test_low_rank_is_dimension_collapse():

@@ -148,6 +148,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from isotherm import inspect as inspection
+    from isotherm.report import number
 
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -159,7 +160,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         comparison = inspection.run_compare(arguments.files, reading, output)
     table = terminal.table("measure", *(entry.name for entry in comparison.entries))
     for row in comparison.rows:
-        cells = ["" if v is None else f"{v:.4g}" for v in row.values]
+        cells = ["" if v is None else number(v) for v in row.values]
         table.add_row(
             row.title, *(terminal.styled(f"{v} ★", "bold") if i == row.best else v for i, v in enumerate(cells))
         )
@@ -176,10 +177,12 @@ def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) ->
 
 
 def _health(console: Console, health: Health, rows: Sequence[Row]) -> None:
+    from isotherm.report import number
+
     colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
     table = terminal.table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
     for row in rows:
-        value = terminal.styled(f"{row.value:.4g}", colours[row.healthy.level])
+        value = terminal.styled(number(row.value), colours[row.healthy.level])
         table.add_row(row.measure.title, value, row.healthy.where, terminal.styled(row.measure.meaning, "dim"))
     console.print(table)
     for finding in health.findings:

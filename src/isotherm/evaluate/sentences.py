@@ -8,9 +8,9 @@ from pathlib import Path
 
 from isotherm.data import senteval
 from isotherm.encoders import text
-from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, examined, written
+from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, write
 from isotherm.files import Json
-from isotherm.inspect.health import Health
+from isotherm.inspect.health import Health, examine_embedding
 from isotherm.probes.sts import STS, Geometry, sts, stsb_geometry
 from isotherm.probes.transfer import Transfer, transfer
 from isotherm.train import runs
@@ -110,9 +110,10 @@ def assess(
     note("examining the embedding", "")
     geometry = stsb_geometry(encode, place, "test") if similar is not None and "STS-B" in similar.tasks else None
     sentences = there["sts"].get("STS-B") or next(iter({**there["sts"], **there["senteval"]}.values()))
-    health = examined(embedding_of(Path(source).name, encode(sentences[:EXAMINED])), options)
+    embedding = embedding_of(Path(source).name, encode(sentences[:EXAMINED]))
+    health = examine_embedding(embedding, options.seed)
     assessment = TextAssessment(source, similar, learnt, geometry, health, notes)
-    written(assessment, options)
+    write(embedding.name, assessment, embedding, options)
     return assessment
 
 

@@ -156,7 +156,8 @@ def _all_pairs(health: Health) -> Floats:
     if "all pairs" in health.histograms:
         return health.histograms["all pairs"]
     sizes = np.array([c.items for c in health.classes], dtype=np.float64)
-    same = float((sizes * (sizes - 1)).sum()) / (health.n * (health.n - 1))
+    n = sizes.sum()
+    same = float((sizes * (sizes - 1)).sum() / (n * (n - 1)))
     parts = {"same class, other item": same, "other class": 1 - same}
     kinds = [share * health.histograms[kind] for kind, share in parts.items() if kind in health.histograms]
     return np.asarray(np.sum(kinds, axis=0))

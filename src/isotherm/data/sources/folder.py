@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -145,7 +145,7 @@ def _key(folder: Path, files: Sequence[str], size: int) -> str:
     return f"{folder.parent.name}-{folder.name}-{size}-{digest.hexdigest()}"
 
 
-def _room(file: Path, images: int, size: int) -> Array:
+def _room(file: Path, images: int, size: int) -> np.memmap[Any, Any]:
     """A mapped array on disk, with the room for it taken: a mapped page that the disk has no room for kills."""
     needed, there = images * 3 * size * size, shutil.disk_usage(file.parent).free
     if needed > there:
