@@ -165,6 +165,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             row.title, *(terminal.styled(f"{v} ★", "bold") if i == row.best else v for i, v in enumerate(cells))
         )
     console.print(table)
+    console.print(inspection.comparing.LEGEND, highlight=False, soft_wrap=True)
     terminal.written(console, arguments)
 
 

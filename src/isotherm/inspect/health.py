@@ -158,6 +158,14 @@ def examine(
     return dataclasses.replace(health, findings=gravest_first([*notes, *gaps, *found_in(health)]))
 
 
+def values_of(z: Tensor, labels: Tensor | None = None, views: Tensor | None = None, seed: int = 0) -> dict[str, float]:
+    """The measures of `examine`, and nothing else."""
+    u = unit(z, "z")
+    complete = labels if labels is not None and bool((labels >= 0).all()) else None
+    subject = Examined(u, complete, None if views is None else (u, views), seed)
+    return _values(subject, _labelled(subject, labels)[0])
+
+
 def examine_embedding(embedding: Embedding, seed: int = 0) -> Health:
     """All measures of what was read from a file."""
     return examine(
