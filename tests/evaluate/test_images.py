@@ -105,3 +105,43 @@ def test_the_page_of_an_evaluation_says_what_the_probes_said_first(run, tmp_path
     text = text[text.index("<main>") :]
     assert text.index("knn, k = 20") < text.index(">Embedding<") < text.index(">Findings<")
     assert "95 % interval" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["evaluate", "HERE/z.npy"],
+            "HERE/z.npy is a file, a run's folder is wanted. Embeddings: isotherm inspect HERE",
+        ),
+        (["inspect", "RUN"], "RUN is a folder; an embedding file is wanted"),
+        (["inspect", "RUN"], "A run: isotherm evaluate RUN"),
+        (["inspect", "HERE/z.npy", "b.npy"], "side by side: isotherm compare HERE/z.npy b.npy"),
+        (["inspect", "HERE/z.npy", "--html", "HERE/no/q.html"], "no folder HERE/no to write q.html into"),
+        (["inspect", "HERE/z.npy", "--json", "HERE/no/q.json"], "no folder HERE/no to write q.json into"),
+        (["compare", "HERE/z.npy", "HERE/z.npy", "--html", "HERE/no/q.html"], "no folder HERE/no"),
+        (["evaluate", "RUN", "--html", "HERE/no/q.html"], "no folder HERE/no"),
+        (["inspect", "HERE/z.npy", "--html", "-"], "a page goes into a file"),
+        (["inspect", "HERE/text.npy"], "HERE/text.npy cannot be read as .npy: it does not begin like one"),
+        (["inspect", "HERE/thin.npy"], "HERE/thin.npy holds 200 × 1: one number an item"),
+    ],
+)
+def test_whoever_is_in_the_wrong_place_is_sent_to_the_right_one(words, said, run, tmp_path, capsys):
+    np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(200, 4)))
+    np.save(tmp_path / "thin.npy", np.zeros((200, 1)))
+    (tmp_path / "text.npy").write_text("a,b\n1,2\n")
+    assert main([w.replace("RUN", str(run)).replace("HERE", str(tmp_path)) for w in words]) == 2
+    assert said.replace("RUN", str(run)).replace("HERE", str(tmp_path)) in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("words", [["inspect", "A"], ["compare", "A", "A"], ["evaluate", "RUN", "--probe", "knn"]])
+def test_numbers_go_to_standard_output_for_a_dash(words, run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(60, 4)))
+    places = {"A": str(tmp_path / "z.npy"), "RUN": str(run)}
+    assert main([*(places.get(w, w) for w in words), "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out).keys() & {"values", "rows", "probes"}
+    assert "uniformity" in captured.err
+    assert not (tmp_path / "-").exists()

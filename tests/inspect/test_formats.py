@@ -74,3 +74,16 @@ def test_a_damaged_part_is_a_sentence_also_when_it_is_read_late(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"z\.npz cannot be read as \.npz"):
         read(path)
+
+
+@pytest.mark.parametrize("head", [True, False])
+@pytest.mark.parametrize(("name", "between"), [("e.csv", ","), ("e.tsv", "\t")])
+def test_a_table_of_text_may_have_a_column_a_dimension(tmp_path, head, name, between):
+    rows = [[str(i), *map(repr, row), str(i % 4)] for i, row in enumerate(SOME.tolist())]
+    lines = [["id", *(f"d{i}" for i in range(8)), "label"], *rows] if head else rows
+    (tmp_path / name).write_text("\n".join(between.join(line) for line in lines) + "\n")
+    there = read(tmp_path / name)
+    torch.testing.assert_close(there.z, SOME)
+    if head:
+        assert there.classes == ("0", "1", "2", "3")
+    assert torch.equal(read(tmp_path / name, labels="label" if head else "9").labels, torch.arange(50) % 4)

@@ -135,7 +135,7 @@ def bad(z=CLUSTERS, **changes):
         (bad(rows={7: np.nan, 300: np.inf}), {}, r"2 of 400 rows hold NaN or infinite numbers: rows 7, 300\..*--drop"),
         (bad(rows={12: 0}), {}, "1 of 400 rows hold nothing but zeros, which have no direction: row 12"),
         (CLUSTERS[:, 0], {}, r"a 2-D array is wanted, one row per item; it has array 400"),
-        (CLUSTERS[:, :1], {}, "2-D array"),
+        (CLUSTERS[:, :1], {}, "holds 400 × 1: one number an item; an embedding has 2 dimensions or more"),
         (CLUSTERS[None], {}, "2-D array"),
         (CLUSTERS[:1], {}, "1 usable embeddings; at least 2"),
         (CLUSTERS.astype(str), {}, "must hold real numbers, got <U"),
@@ -494,8 +494,8 @@ def test_every_measure_is_explained():
 
 
 def test_numbers_are_saved_as_json(tmp_path):
-    I.run(save(tmp_path, "npz"), output=I.Output(json=tmp_path / "new" / "e.json"), layout="none")
-    found = json.loads((tmp_path / "new" / "e.json").read_text())
+    I.run(save(tmp_path, "npz"), output=I.Output(json=tmp_path / "e.json"), layout="none")
+    found = json.loads((tmp_path / "e.json").read_text())
     assert found["n"] == N
     assert found["values"]["uniformity"] < -2
     assert len(found["spectrum"]) == D

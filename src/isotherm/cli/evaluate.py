@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isotherm.cli import terminal
+from isotherm.files import STDOUT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +30,7 @@ isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json
 INSPECT = """
 is an embedding file healthy, and which temperature suits it?
 
-Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.
+Examine embeddings from a .npy, .npz, .pt, .parquet, .safetensors or .csv file.
 
 isotherm inspect embeddings.npy --labels labels.npy --html health.html
 isotherm inspect features.npz --labels y --views z2
@@ -70,13 +71,13 @@ def _add_evaluate(commands: terminal.Commands) -> None:
         "--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names"
     )
     evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
-    evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number")
+    evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
     evaluate.set_defaults(run=_evaluate)
 
 
 def _add_inspect(commands: terminal.Commands) -> None:
     inspecting = terminal.described(commands, "inspect", INSPECT)
-    inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one per item")
+    inspecting.add_argument("files", type=Path, nargs="+", metavar="EMBEDDINGS", help="rows of numbers, one per item")
     _about_files(inspecting)
     inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
     inspecting.add_argument("--key", metavar="K", help="which array of the file holds the embeddings")
@@ -98,7 +99,7 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of every choice (0)")
     parser.add_argument("--drop", action="store_true", help="leave out rows with NaN or without direction")
     parser.add_argument("--html", type=Path, metavar="OUT", help="write a self-contained page")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write every number")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -107,7 +108,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from isotherm.evaluate.choose import evaluator_of
     from isotherm.inspect import describe
 
-    console = terminal.console()
+    console = _console(arguments)
     if arguments.trust_code:
         doors.allow(doors.EVERYTHING)
     with terminal.mistakes():
@@ -134,14 +135,18 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 def _inspect(arguments: argparse.Namespace) -> None:
     from isotherm import inspect as inspection
 
-    console = terminal.console()
+    if len(arguments.files) > 1:
+        several = " ".join(map(str, arguments.files))
+        raise terminal.UsersMistake(f"inspect examines one file; side by side: isotherm compare {several}")
+    (file,) = arguments.files
+    console = _console(arguments)
     with terminal.mistakes(), terminal.progress(console) as note:
-        note("examining", str(arguments.file))
+        note("examining", str(file))
         reading = inspection.Reading(
             arguments.labels, arguments.views, arguments.key, arguments.sample, arguments.seed, arguments.drop
         )
-        output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [arguments.file]))
-        health = inspection.run(arguments.file, reading, output, arguments.map)
+        output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [file]))
+        health = inspection.run(file, reading, output, arguments.map)
     _health(console, health, inspection.describe(health))
     terminal.written(console, arguments)
 
@@ -150,7 +155,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from isotherm import inspect as inspection
     from isotherm.report import number
 
-    console = terminal.console()
+    console = _console(arguments)
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
         reading = inspection.Reading(
@@ -167,6 +172,11 @@ def _compare(arguments: argparse.Namespace) -> None:
     console.print(table)
     console.print(inspection.comparing.LEGEND, highlight=False, soft_wrap=True)
     terminal.written(console, arguments)
+
+
+def _console(arguments: argparse.Namespace) -> Console:
+    """Where people read: standard error if the numbers go to standard output."""
+    return terminal.console(stderr=arguments.json == STDOUT)
 
 
 def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) -> str:

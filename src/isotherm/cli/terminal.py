@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from isotherm import screen
+from isotherm.files import STDOUT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,9 +44,9 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def console() -> Console:
-    console = screen.console()
-    return console if console.is_terminal else screen.console(width=150)
+def console(stderr: bool = False) -> Console:
+    console = screen.console(stderr)
+    return console if console.is_terminal else screen.console(stderr, width=150)
 
 
 @contextmanager
@@ -143,5 +144,5 @@ def targets(judged: Sequence[Target]) -> Table:
 
 def written(console: Console, arguments: argparse.Namespace) -> None:
     for path in (arguments.html, arguments.json):
-        if path:
+        if path and path != STDOUT:
             console.print(f"written to {path}", highlight=False)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isotherm.checks import did_you_mean
-from isotherm.files import Json, write_json
+from isotherm.files import Json, check_places, put_json
 from isotherm.inspect.health import Health
 from isotherm.inspect.page import add_health, footer
 from isotherm.inspect.reading import Embedding
@@ -35,9 +35,7 @@ class Options:
 
     def check(self) -> None:
         """Refuse a place that cannot be written to, before anything is computed."""
-        for path in (self.html, self.json):
-            if path is not None and not path.parent.is_dir():
-                raise ValueError(f"no folder {path.parent} to write {path.name} into.")
+        check_places(self.html, self.json)
 
 
 @dataclass(frozen=True)
@@ -115,4 +113,4 @@ def write(name: str, assessment: Assessment, embedding: Embedding, options: Opti
     if options.html is not None:
         page_of(name, assessment, embedding, options).write(options.html)
     if options.json is not None:
-        write_json(options.json, assessment.as_dict())
+        put_json(options.json, assessment.as_dict())

@@ -108,7 +108,7 @@ def entry_of(path: Path, reading: Reading) -> Entry:
         return _run(path)
     embedding = reading.read(path)
     health = examine_embedding(embedding, reading.seed)
-    values = {"embeddings": float(health.n), "dimensions": float(health.d), **health.values}
+    values = {"embeddings": health.n, "dimensions": health.d, **health.values}
     if health.advice.low is not None and health.advice.high is not None:
         values |= {"recommended tau, from": health.advice.low, "recommended tau, to": health.advice.high}
     errors = _errors(embedding, reading.seed)

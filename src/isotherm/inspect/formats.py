@@ -24,6 +24,9 @@ from isotherm.data.stored import watched
 
 Array = NDArray[Any]
 LABEL_KEYS = ("labels", "label", "y", "targets", "target", "class")
+FLOATS = "its float columns"
+"""The key of an embedding that has a column a dimension."""
+KNOWN = ".npy, .npz, .pt, .parquet, .safetensors, .csv, .tsv"
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
 PICKLE = "it is a Python pickle, which can run any program when it is opened. Save the array with numpy.save instead."
 
@@ -42,7 +45,7 @@ class Column:
 def arrays(path: Path) -> dict[str, Column]:
     """The arrays in a file, by key ('' for the only one)."""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; an embedding file is wanted (.npy, .npz, .pt, .parquet, .safetensors).")
+        raise ValueError(f"{path} is a folder; an embedding file is wanted ({KNOWN}). A run: isotherm evaluate {path}")
     if not path.exists():
         raise ValueError(f"there is no file {path}.")
     kind = path.suffix.lower()
@@ -60,7 +63,7 @@ def arrays(path: Path) -> dict[str, Column]:
         ".tsv": _csv,
     }
     if kind not in readers:
-        raise ValueError(f"{path}: unknown format '{kind}'; known are .npy, .npz, .pt, .parquet and .safetensors.")
+        raise ValueError(f"{path}: unknown format '{kind}'; known are {KNOWN}.")
     with _as_sentence(path, kind):
         return {name: _checked(path, kind, column) for name, column in readers[kind](path).items()}
 
@@ -105,6 +108,10 @@ def _npy(path: Path) -> dict[str, Column]:
         head = file.read(6)
     if head[:1] == b"\x80":
         raise ValueError(f"{path} is refused: {PICKLE}")
+    if head != b"\x93NUMPY":
+        raise ValueError(
+            f"{path} cannot be read as .npy: it does not begin like one. Text belongs into a .csv or .txt."
+        )
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
@@ -256,7 +263,7 @@ def _parquet(path: Path) -> dict[str, Column]:
             parts = [np.stack([c.to_numpy(zero_copy_only=False) for c in b.columns], 1) for b in batches(wide, rows)]
             return np.concatenate(parts)
 
-        columns["its float columns"] = Column((n, len(wide)), together)
+        columns[FLOATS] = Column((n, len(wide)), together)
     return columns
 
 
@@ -266,14 +273,35 @@ def _lines(path: Path) -> dict[str, Column]:
 
 
 def _csv(path: Path) -> dict[str, Column]:
-    """Columns of texts, under the names in the first line; a single column may do without."""
+    """Columns of texts, under the names in the first line; a single column, and numbers only, may do without.
+
+    Columns of fractions are one array, too: an embedding with a column a dimension.
+    """
     with path.open(newline="", encoding="utf-8") as file:
         table = [row for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row]
     if len({len(row) for row in table}) > 1:
         raise ValueError(f"{path} has rows of different lengths.")
     if table and len(table[0]) == 1 and table[0][0].lower() not in LABEL_KEYS:
         table.insert(0, [""])
-    return {str(name): _at_hand(np.array(values)) for name, *values in zip(*table, strict=True)}
+    elif table and all(map(_is_number, table[0])):
+        table.insert(0, [str(i) for i in range(len(table[0]))])
+    columns = {str(name): np.array(values) for name, *values in zip(*table, strict=True)}
+    result = {name: _at_hand(values) for name, values in columns.items()}
+    wide = [values.astype(np.float64) for values in columns.values() if _fractions(values)]
+    return result | ({FLOATS: _at_hand(np.stack(wide, 1))} if len(wide) > 1 else {})
+
+
+def _fractions(values: Array) -> bool:
+    """Whether texts are numbers, and not all of them whole, as labels and ids are."""
+    return all(map(_is_number, values)) and not all(v.strip().lstrip("+-").isdecimal() for v in values)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _at_hand(values: Any) -> Column:

@@ -138,6 +138,10 @@ def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple
     else:
         fit = [name for name, c in columns.items() if len(c.shape) == 2 and c.shape[1] > 1]
         known = [name for name in EMBEDDING_KEYS if name in fit]
+        thin = [c.shape for c in columns.values() if len(c.shape) == 2]
+        if not fit and thin:
+            n = thin[0][0]
+            raise ValueError(f"{path} holds {n:,} × 1: one number an item; an embedding has 2 dimensions or more.")
         if not fit:
             raise ValueError(f"{path} holds no embeddings: a 2-D array is wanted, one row per item; it has {shapes}.")
         if len(fit) > 1 and not known:
