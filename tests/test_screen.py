@@ -63,6 +63,11 @@ def test_a_key_and_a_file_name_are_shown_by_inspect(capsys, tmp_path):
         assert r"\x1b[31mz\u202e.npz" in captured.out + captured.err
 
 
+def test_a_name_cannot_forge_a_line_of_ours(capsys, tmp_path):
+    assert main(["inspect", str(tmp_path / "a\nisotherm: all is well.npy")]) == 2
+    assert r"a\nisotherm: all is well.npy" in capsys.readouterr().err
+
+
 def test_half_a_character_in_a_name_is_shown_where_streams_refuse_it(tmp_path, monkeypatch):
     np.save(tmp_path / "z\udc80.npy", np.random.default_rng(0).standard_normal((30, 4)))
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict"))

@@ -59,6 +59,7 @@ def test_every_probe_has_a_name_that_works(run):
     [
         (["evaluate", "nowhere"], "no folder nowhere"),
         (["evaluate", "RUN", "--probe", "knm"], "did you mean 'knn'?"),
+        (["evaluate", "RUN", "--probe", ""], "no probe is named; there is: knn"),
         (["inspect", "nowhere.npy"], "nowhere.npy"),
         (["inspect", "RUN/config.yaml"], "config.yaml"),
         (["compare", "RUN"], "at least 2"),

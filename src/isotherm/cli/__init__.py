@@ -64,7 +64,8 @@ def _told(argv: list[str]) -> int:
         sys.stdout.flush()  # here, where somebody catches what comes of it
         return code
     except terminal.UsersMistake as mistake:
-        print(f"isotherm: {mistake}", file=sys.stderr)
+        line = str(mistake).replace("\n", "\\n")  # a name with an end of line in it could forge another
+        print(f"isotherm: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("isotherm: interrupted", file=sys.stderr)

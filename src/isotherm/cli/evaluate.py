@@ -70,7 +70,9 @@ def _add_evaluate(commands: terminal.Commands) -> None:
     evaluate.add_argument(
         "--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names"
     )
-    evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
+    evaluate.add_argument(
+        "--html", type=Path, metavar="OUT", help="write a page: what the probes say, what the embedding is like"
+    )
     evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
     evaluate.set_defaults(run=_evaluate)
 
@@ -97,7 +99,9 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", metavar="L", help="a file of labels, or a key or column in the same file")
     parser.add_argument("--sample", type=terminal.positive, metavar="N", help="examine N rows only, a seeded choice")
     parser.add_argument("--seed", type=int, default=0, help="seed of every choice (0)")
-    parser.add_argument("--drop", action="store_true", help="leave out rows with NaN or without direction")
+    parser.add_argument(
+        "--drop", action="store_true", help="leave out rows with NaN, without direction, or without a label"
+    )
     parser.add_argument("--html", type=Path, metavar="OUT", help="write a self-contained page")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
 
@@ -114,7 +118,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     with terminal.mistakes():
         evaluator = evaluator_of(arguments.source)
     names = evaluator.USUAL
-    if arguments.probe:
+    if arguments.probe is not None:
         names = tuple(name.strip() for name in arguments.probe.split(",") if name.strip())
     command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
     with terminal.mistakes(), terminal.progress(console) as note:

@@ -72,44 +72,23 @@ def read(
     """The embeddings of a file, with labels and a second view if there are any.
 
     `labels` and `views` name a key or column of the same file, another file, or `FILE:KEY`. `sample` takes that many
-    rows, chosen by `seed`. `drop` leaves out rows that are not finite or zero, which are an error otherwise.
+    rows, chosen by `seed`. `drop` leaves out rows that are not finite, zero, or without a label, which are an error
+    otherwise.
     """
     path = Path(path)
     columns = arrays(path)
     name, column = _matrix(path, columns, key)
     total, d = column.shape
-    if sample is not None and sample < 2:
-        raise ValueError(f"a sample needs at least 2 rows, got {sample}.")
-    if sample is None and total > LIMIT:
-        hours = (total / 50_000) ** 2 * (d / 128) * 10 / 3600
-        raise ValueError(
-            f"{path} holds {total:,} embeddings; all pairs of them would take about {number(hours, 2)} hours. "
-            f"Give a sample, such as --sample 50000 (or --sample {total} for all of them)."
-        )
-    rows: Array | None = None
     notes: list[Finding] = []
-    if sample is not None and sample < total:
-        rows = np.sort(np.random.default_rng(seed).choice(total, sample, replace=False))
-        notes.append(Finding("look", f"{sample:,} of the file's {total:,} rows were examined.", f"seed {seed}"))
-    if d > total:
-        notes.append(
-            Finding(
-                "look",
-                f"There are more columns than rows ({total:,} × {d:,}). Rows must be items: is the array transposed?",
-                "d > n",
-            )
-        )
+    rows = _chosen(path, total, d, sample, seed, notes)
     z = _floats(column.take(rows), str(path), notes)
-    result = _beside(path, columns, labels, "labels", LABEL_KEYS, notes, but=name)
     codes: Tensor | None = None
     classes: tuple[str, ...] = ()
     missing = torch.zeros(len(z), dtype=torch.bool)
-    if result is not None:
+    if result := _beside(path, columns, labels, "labels", LABEL_KEYS, notes, but=name):
         codes, classes, missing = _classes(_as_many(result[0], result[1], total, rows), result[0])
     second = None
-    if views is not None:
-        other = _beside(path, columns, views, "views", (), notes, but=name)
-        assert other is not None
+    if views is not None and (other := _beside(path, columns, views, "views", (), notes, but=name)):
         if len(other[1].shape) != 2 or other[1].shape[1] != d:
             raise ValueError(f"views must be {d} wide like the embeddings, {other[0]} has shape {other[1].shape}.")
         second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
@@ -118,14 +97,35 @@ def read(
     keep &= _kept(missing, "have no label", indices, "labels", drop, notes)
     if second is not None:
         keep &= _sound(second, indices, "views", drop, notes)
+    if int(keep.sum()) < 2:
+        raise ValueError(f"{path} has {int(keep.sum())} usable embeddings; at least 2 are needed.")
     if not keep.all():
         z, indices = z[keep], indices[keep]
-        codes = None if codes is None else codes[keep]
-        second = None if second is None else second[keep]
-    if len(z) < 2:
-        raise ValueError(f"{path} has {len(z)} usable embeddings; at least 2 are needed.")
+        codes, second = (None if part is None else part[keep] for part in (codes, second))
     title = path.name if not name else f"{path.name}:{name}"
     return Embedding(title, z, codes, classes, second, indices, total, tuple(notes))
+
+
+def _chosen(path: Path, total: int, d: int, sample: int | None, seed: int, notes: list[Finding]) -> Array | None:
+    """Which rows are to be read, None for all; what is to be said of it."""
+    if sample is not None and sample < 2:
+        raise ValueError(f"a sample needs at least 2 rows, got {sample}.")
+    if sample is None and total > LIMIT:
+        hours = (total / 50_000) ** 2 * (d / 128) * 10 / 3600
+        raise ValueError(
+            f"{path} holds {total:,} embeddings; all pairs of them would take about {number(hours, 2)} hours. "
+            f"Give a sample, such as --sample 50000 (or --sample {total} for all of them)."
+        )
+    rows = None
+    if sample is not None and sample < total:
+        rows = np.sort(np.random.default_rng(seed).choice(total, sample, replace=False))
+        notes.append(Finding("look", f"{sample:,} of the file's {total:,} rows were examined.", f"seed {seed}"))
+    if d > total:
+        transposed = (
+            f"There are more columns than rows ({total:,} × {d:,}). Rows must be items: is the array transposed?"
+        )
+        notes.append(Finding("look", transposed, "d > n"))
+    return rows
 
 
 def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple[str, Column]:
