@@ -98,6 +98,11 @@ def allowed() -> tuple[str, ...]:
     return tuple(sorted(_allowed))
 
 
+def everything_allowed() -> bool:
+    """Whether the person has trusted whatever code files bring (``--trust-code``)."""
+    return EVERYTHING in _allowed
+
+
 def outside_names(settings: Any) -> Iterable[str]:
     """Every outside name somewhere in plain settings."""
     if isinstance(settings, Mapping):
@@ -112,7 +117,7 @@ def outside_names(settings: Any) -> Iterable[str]:
 
 def refuse_strangers(settings: Any, source: Path | str) -> None:
     """Refuse what a file names until a person has allowed it."""
-    if EVERYTHING in _allowed:
+    if everything_allowed():
         return
     for name in outside_names(settings):
         if name not in _allowed:

@@ -22,6 +22,8 @@ Json = dict[str, Any]
 PART = ".isotherm-part"
 """How the names end of files that are being written: nobody else's do, so what was left behind can be thrown away."""
 REASONS = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota of disk space is used up"}
+STDOUT = Path("-")
+"""What stands for standard output where a file is asked for."""
 
 
 class DiskFull(OSError):
@@ -94,6 +96,25 @@ def sweep(folder: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """As UTF-8; half a character, as broken names have them, is written as its escape."""
     write_whole(path, lambda file: (file.write(text.encode(errors="backslashreplace")), None)[1])
+
+
+def check_places(html: Path | None = None, json: Path | None = None) -> None:
+    """Refuse before minutes of work what could not be written after them. Numbers may go to standard output, a dash."""
+    if html == STDOUT:
+        raise ValueError("a page goes into a file, not to standard output; name one.")
+    for path in (html, None if json == STDOUT else json):
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} cannot be written: it is a folder.")
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"no folder {path.parent} to write {path.name} into.")
+
+
+def put_json(path: Path, value: Any) -> None:
+    """Into a file, or for a dash to standard output, in ASCII."""
+    if path == STDOUT:
+        print(json.dumps(value, indent=1))
+    else:
+        write_json(path, value)
 
 
 def write_json(path: Path, value: Any) -> None:

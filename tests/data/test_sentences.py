@@ -356,3 +356,25 @@ def test_the_real_corpus_is_whole():
     assert len(corpus) == 150_672
     assert corpus.notes == ()
     assert firsts(corpus) == [line.strip() for line in REAL.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("how", ["cut", "written over", "emptied"])
+def test_a_text_that_changes_under_its_reader_is_a_sentence(tmp_path, how):
+    lines = [f"a sentence with the number {i}" for i in range(2000)]
+    path = file(tmp_path, "\n".join(lines))
+    corpus = read(path)
+    if how == "written over":
+        path.write_text("\n".join(reversed(lines)))
+        os.utime(path, (1, 1))
+    else:
+        os.truncate(path, 100 if how == "cut" else 0)
+    with pytest.raises(ValueError, match=r"corpus\.txt was changed while it was in use"):
+        corpus.texts([1999])
+
+
+def test_a_text_that_another_replaces_is_read_to_the_end(tmp_path):
+    path = file(tmp_path, "one\ntwo\n")
+    corpus = read(path)
+    (tmp_path / "new").write_text("x")
+    (tmp_path / "new").replace(path)
+    assert firsts(corpus) == ["one", "two"]

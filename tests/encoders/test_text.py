@@ -1,5 +1,6 @@
 """Encoders of sentences: pooling, tokenizers, folders that other libraries load, models that cannot be had."""
 
+import io
 import json
 import random
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from isotherm import doors
 from isotherm.encoders import text
 from small_text import WORDS
 
@@ -241,3 +243,30 @@ def test_a_sentence_is_encoded_once(encoder):
     assert seen == ["the cat", "a dog", "one bird"]
     assert torch.equal(a[0], a[2])
     assert torch.equal(a[1], b[0])
+
+
+@pytest.fixture
+def their_model(encoder, tmp_path, monkeypatch):
+    """A model's folder with code of its own, which leaves a file `ran`; and somebody who answers yes to everything."""
+    folder = tmp_path / "model"
+    encoder.save(folder)
+    (folder / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\nclass Theirs: pass\n")
+    settings = json.loads((folder / "config.json").read_text())
+    settings |= {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Theirs", "AutoModel": "theirs.Theirs"}}
+    (folder / "config.json").write_text(json.dumps(settings))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))
+    return folder
+
+
+def test_a_models_own_code_is_not_run_whatever_somebody_answers(their_model, tmp_path):
+    with pytest.raises(ValueError, match=r"brings code of its own, which would be run\. .* say --trust-code"):
+        text.pretrained(f"hf:{their_model}")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_models_own_code_is_run_for_somebody_who_trusts_it(their_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(doors, "_allowed", {doors.EVERYTHING})
+    with pytest.raises(ValueError, match="holds no model that loads"):  # theirs is none
+        text.pretrained(f"hf:{their_model}")
+    assert (tmp_path / "ran").exists()

@@ -71,6 +71,7 @@ def test_every_probe_has_a_name_that_works(run):
     [
         (["evaluate", "nowhere"], "no folder nowhere"),
         (["evaluate", "RUN", "--probe", "knm"], "did you mean 'knn'?"),
+        (["evaluate", "RUN", "--probe", ""], "no probe is named; there is: knn"),
         (["inspect", "nowhere.npy"], "nowhere.npy"),
         (["inspect", "RUN/config.yaml"], "config.yaml"),
         (["compare", "RUN"], "at least 2"),
@@ -101,3 +102,59 @@ def test_an_embedding_file_is_inspected_and_compared(tmp_path, run, capsys):
     assert f"isotherm inspect {tmp_path}/z.npy --labels {tmp_path}/y.npy" in (tmp_path / "z.html").read_text()
     assert main(["compare", str(tmp_path / "z.npy"), str(run)]) == 0
     assert "uniformity" in capsys.readouterr().out
+
+
+def test_the_images_are_examined_as_training_looked_at_them(run):
+    recorded = json.loads((run / "result.json").read_text())["measures"]
+    measured = images.assess(run, ["knn"]).health.values
+    for name in ("uniformity", "tolerance", "effective_rank", "alignment"):
+        assert measured[name] == pytest.approx(recorded[name], rel=1e-5), name
+
+
+def test_the_page_of_an_evaluation_says_what_the_probes_said_first(run, tmp_path):
+    assert main(["evaluate", str(run), "--probe", "knn,linear", "--html", str(tmp_path / "a.html")]) == 0
+    text = (tmp_path / "a.html").read_text()
+    assert '<p class="kicker">Isotherm evaluate</p><h1>Evaluation of a</h1>' in text
+    text = text[text.index("<main>") :]
+    assert text.index("knn, k = 20") < text.index(">Embedding<") < text.index(">Findings<")
+    assert "95 % interval" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["evaluate", "HERE/z.npy"],
+            "HERE/z.npy is a file, a run's folder is wanted. Embeddings: isotherm inspect HERE",
+        ),
+        (["inspect", "RUN"], "RUN is a folder; an embedding file is wanted"),
+        (["inspect", "RUN"], "A run: isotherm evaluate RUN"),
+        (["inspect", "HERE/z.npy", "b.npy"], "side by side: isotherm compare HERE/z.npy b.npy"),
+        (["inspect", "HERE/z.npy", "--html", "HERE/no/q.html"], "no folder HERE/no to write q.html into"),
+        (["inspect", "HERE/z.npy", "--json", "HERE/no/q.json"], "no folder HERE/no to write q.json into"),
+        (["compare", "HERE/z.npy", "HERE/z.npy", "--html", "HERE/no/q.html"], "no folder HERE/no"),
+        (["evaluate", "RUN", "--html", "HERE/no/q.html"], "no folder HERE/no"),
+        (["inspect", "HERE/z.npy", "--html", "-"], "a page goes into a file"),
+        (["inspect", "HERE/text.npy"], "HERE/text.npy cannot be read as .npy: it does not begin like one"),
+        (["inspect", "HERE/thin.npy"], "HERE/thin.npy holds 200 × 1: one number an item"),
+    ],
+)
+def test_whoever_is_in_the_wrong_place_is_sent_to_the_right_one(words, said, run, tmp_path, capsys):
+    np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(200, 4)))
+    np.save(tmp_path / "thin.npy", np.zeros((200, 1)))
+    (tmp_path / "text.npy").write_text("a,b\n1,2\n")
+    assert main([w.replace("RUN", str(run)).replace("HERE", str(tmp_path)) for w in words]) == 2
+    assert said.replace("RUN", str(run)).replace("HERE", str(tmp_path)) in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("words", [["inspect", "A"], ["compare", "A", "A"], ["evaluate", "RUN", "--probe", "knn"]])
+def test_numbers_go_to_standard_output_for_a_dash(words, run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(60, 4)))
+    places = {"A": str(tmp_path / "z.npy"), "RUN": str(run)}
+    assert main([*(places.get(w, w) for w in words), "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out).keys() & {"values", "rows", "probes"}
+    assert "uniformity" in captured.err
+    assert not (tmp_path / "-").exists()

@@ -5,6 +5,8 @@ import math
 import pickle
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ from isotherm.inspect import reading
 from isotherm.inspect.health import even_uniformity
 from isotherm.inspect.page import flattened
 from isotherm.inspect.temperature_advice import HIGH, LOW, Queries, advise
+from isotherm.report import number
 
 pytest_plugins = ("browser",)
 RANDOM = np.random.default_rng(0)
@@ -132,7 +135,7 @@ def bad(z=CLUSTERS, **changes):
         (bad(rows={7: np.nan, 300: np.inf}), {}, r"2 of 400 rows hold NaN or infinite numbers: rows 7, 300\..*--drop"),
         (bad(rows={12: 0}), {}, "1 of 400 rows hold nothing but zeros, which have no direction: row 12"),
         (CLUSTERS[:, 0], {}, r"a 2-D array is wanted, one row per item; it has array 400"),
-        (CLUSTERS[:, :1], {}, "2-D array"),
+        (CLUSTERS[:, :1], {}, "holds 400 × 1: one number an item; an embedding has 2 dimensions or more"),
         (CLUSTERS[None], {}, "2-D array"),
         (CLUSTERS[:1], {}, "1 usable embeddings; at least 2"),
         (CLUSTERS.astype(str), {}, "must hold real numbers, got <U"),
@@ -332,7 +335,7 @@ def test_a_sphere_is_healthy_and_knows_no_labels():
 
 def test_clusters_agree_with_their_labels():
     health = I.examine(tensors(CLUSTERS), torch.from_numpy(LABELS))
-    assert levels(health, "neighbour is of its class 100%") == ["good"]
+    assert levels(health, "neighbour is of its class 100.0%") == ["good"]
     assert not [f for f in health.findings if f.level == "bad"]
     tight = CENTRES[LABELS] + 0.001 * RANDOM.normal(size=(N, D))
     assert levels(I.examine(torch.from_numpy(tight), torch.from_numpy(LABELS)), "classes have shrunk to points") != []
@@ -348,6 +351,81 @@ def test_one_point_is_collapsed():
     assert len(same.constant_columns) == 8
     assert same.advice.low is None
     assert "Mend the collapse" in same.advice.reasoning
+
+
+def test_no_temperature_is_recommended_where_it_would_mean_nothing():
+    noise = torch.randn(N, D, generator=torch.Generator().manual_seed(0))
+    collapsed = I.examine(torch.ones(N, D) + 0.05 * noise)  # similarities do differ, a little
+    assert levels(collapsed, "nearly collapsed") == ["bad"]
+    assert collapsed.advice.low is None
+    assert "nearly collapsed" in collapsed.advice.reasoning
+    assert I.examine(noise, views=noise.clone()).advice.low is None
+    assert I.examine(noise[:40]).advice.low is None
+    assert I.examine(noise).advice.low is not None
+
+
+def test_nothing_is_said_about_classes_that_nobody_knows():
+    z = tensors(CLUSTERS)
+    assert "own class" not in I.examine(z).advice.reasoning
+    assert "own class" in I.examine(z, torch.from_numpy(LABELS)).advice.reasoning
+
+
+def test_a_few_items_or_identical_views_are_not_called_good():
+    few = I.examine(tensors(SPHERE)[:2])
+    assert levels(few, "spread well") == levels(few, "many of its directions") == []
+    assert levels(few, "too few to say how well they are spread") == ["look"]
+    assert "good" not in {row.healthy.level for row in I.describe(few)}
+    z = tensors(SPHERE)
+    same = I.examine(z, views=z.clone())
+    assert levels(same, "are identical") == ["look"]
+    assert levels(same, "closer than its nearest other") == []
+    views = [row.healthy.level for row in I.describe(same) if "views" in row.measure.needs]
+    assert views == ["look"] * 3
+
+
+def test_minus_one_is_no_label(tmp_path):
+    labels = torch.from_numpy(LABELS.copy())
+    labels[:100] = -1
+    some = I.examine(tensors(CLUSTERS), labels)
+    assert levels(some, "100 of 400 items are labelled −1, which is taken for no label") == ["look"]
+    assert len(some.classes) == 4
+    rest, whole = I.examine(tensors(CLUSTERS)[100:], labels[100:]), I.examine(tensors(CLUSTERS))
+    for name in ("tolerance", "class_gap", "nearest_agreement", "interclass_uniformity"):
+        assert some.values[name] == pytest.approx(rest.values[name]), name
+    assert some.values["uniformity"] == whole.values["uniformity"]
+    none = I.examine(tensors(CLUSTERS), torch.full((N,), -1))
+    assert none.classes == ()
+    assert "tolerance" not in none.values
+    for name, write in (("y.npy", lambda p: np.save(p, labels)), ("y.txt", lambda p: np.savetxt(p, labels, "%d"))):
+        write(tmp_path / name)
+        np.save(tmp_path / "z.npy", CLUSTERS)
+        there = I.read(tmp_path / "z.npy", labels=tmp_path / name)
+        assert there.classes == ("0", "1", "2", "3")
+        assert torch.equal(there.labels, labels)
+        I.run(tmp_path / "z.npy", I.Reading(labels=tmp_path / name), I.Output(tmp_path / "z.html"), layout="pca")
+        assert "no label" in (tmp_path / "z.html").read_text()
+
+
+@pytest.mark.parametrize("gap", [None, ""])
+def test_rows_without_a_label_can_be_left_out(tmp_path, gap):
+    labels = [f"kind {c}" for c in LABELS]
+    labels[7] = gap
+    pq.write_table(pa.table({"z": pa.array(list(CLUSTERS)), "label": pa.array(labels)}), tmp_path / "e.parquet")
+    with pytest.raises(ValueError, match=r"1 of 400 rows have no label: row 7\. .* --drop"):
+        I.read(tmp_path / "e.parquet", labels="label")
+    assert len(I.read(tmp_path / "e.parquet", labels="label", drop=True).z) == N - 1
+    np.save(tmp_path / "z.npy", CLUSTERS)
+    np.save(tmp_path / "y.npy", np.where(np.arange(N) == 3, np.nan, LABELS))
+    assert len(I.read(tmp_path / "z.npy", labels=tmp_path / "y.npy", drop=True).labels) == N - 1
+
+
+def test_one_number_is_one_number_on_the_page_and_in_the_findings(tmp_path):
+    np.save(tmp_path / "z.npy", SPHERE)
+    health = I.run(tmp_path / "z.npy", output=I.Output(tmp_path / "z.html"), layout="none")
+    text = (tmp_path / "z.html").read_text()
+    for name in ("effective_rank", "uniformity"):
+        said = number(health.values[name])
+        assert text.count(said) >= 3, name  # the tile, a finding's reason, the table
 
 
 def test_low_rank_is_dimension_collapse():
@@ -416,8 +494,8 @@ def test_every_measure_is_explained():
 
 
 def test_numbers_are_saved_as_json(tmp_path):
-    I.run(save(tmp_path, "npz"), output=I.Output(json=tmp_path / "new" / "e.json"), layout="none")
-    found = json.loads((tmp_path / "new" / "e.json").read_text())
+    I.run(save(tmp_path, "npz"), output=I.Output(json=tmp_path / "e.json"), layout="none")
+    found = json.loads((tmp_path / "e.json").read_text())
     assert found["n"] == N
     assert found["values"]["uniformity"] < -2
     assert len(found["spectrum"]) == D
@@ -452,14 +530,65 @@ def test_files_and_runs_are_compared(tmp_path):
     np.save(first, SPHERE)
     np.save(second, POINT)
     (run / "result.json").write_text(json.dumps({"measures": {"uniformity": -1.0, "knn": {"top1": 0.5}, "note": "x"}}))
+    both = {row.measure: row.best for row in I.compare([first, second]).rows}
+    assert both["uniformity"] == 0
     found = I.run_compare([first, second, run], output=I.Output(tmp_path / "c.html", tmp_path / "c.json"))
     assert [e.name for e in found.entries] == ["a/e.npy", "b/e.npy", f"{tmp_path.name}/run"]
     rows = {row.measure: row for row in found.rows}
-    assert rows["uniformity"].best == 0
+    assert rows["uniformity"].best is None  # a run beside files
     assert rows["uniformity"].values[2] == -1.0
     assert rows["knn.top1"].values == (None, None, 0.5)
     assert rows["mean_similarity"].best is None
     assert json.loads((tmp_path / "c.json").read_text())["entries"] == [e.name for e in found.entries]
+
+
+def stars(comparison):
+    return {row.measure: row.best for row in comparison.rows if row.best is not None}
+
+
+def test_a_star_means_more_than_chance(tmp_path):
+    generator = np.random.default_rng(1)
+    for name, spread in (("a", 0.15), ("b", 0.15), ("c", 0.3)):
+        z = CENTRES[LABELS] + spread * generator.normal(size=(N, D))
+        np.savez(tmp_path / f"{name}.npz", z=z, labels=LABELS)
+    a, b, c = (tmp_path / f"{name}.npz" for name in "abc")
+    assert stars(I.compare([a, b])) == {}  # two draws of one distribution
+    assert stars(I.compare([a, c]))["uniformity"] == 1
+    assert stars(I.compare([a, c]))["class_gap"] == 0
+    assert "uniformity" not in stars(I.compare([c, a, c]))  # the best two are one
+
+
+def test_nothing_collapsed_or_of_another_width_gets_a_star(tmp_path):
+    views = tensors(SPHERE) + 0.3 * torch.randn(N, D, generator=torch.Generator().manual_seed(0))
+    np.savez(tmp_path / "a.npz", z=SPHERE, views=views.numpy(), labels=LABELS)
+    np.save(tmp_path / "b.npy", POINT)
+    generator = np.random.default_rng(1)
+    np.save(tmp_path / "turned.npy", generator.normal(size=(D, N)))
+    wide = np.repeat(CLUSTERS, 2, 1) + generator.normal(size=(N, 2 * D)) / 9
+    np.savez(tmp_path / "wide.npz", z=wide, labels=LABELS)
+    assert stars(I.compare([tmp_path / "a.npz", tmp_path / "turned.npy"])) == {}
+    assert stars(I.compare([tmp_path / "a.npz", tmp_path / "wide.npz"])).keys() <= {
+        *("tolerance", "class_gap", "nearest_agreement", "interclass_uniformity"),
+    }
+    assert stars(I.compare([tmp_path / "a.npz", tmp_path / "wide.npz"]))["nearest_agreement"] == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "starred"),
+    [
+        ({"knn": 0.9806}, {"knn": 0.9778}, {}),  # one image of 360
+        ({"knn": 0.98}, {"knn": 0.85}, {"knn": 0}),
+        ({"uniformity": -3.0, "alignment": 0.3}, {"uniformity": -0.05, "alignment": 0.001}, {}),
+    ],
+)
+def test_runs_are_starred_by_how_many_images_they_were_asked_about(tmp_path, first, second, starred):
+    config = {"data": "digits", "test": "test", "head": {"name": "simclr", "width": 128}}
+    for name, measured in (("a", first), ("b", second)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text(json.dumps({"measures": measured, "config": config}))
+    assert stars(I.compare([tmp_path / "a", tmp_path / "b"])) == starred
+    (tmp_path / "b" / "result.json").write_text(json.dumps({"measures": second, "config": {"data": "cifar10"}}))
+    assert stars(I.compare([tmp_path / "a", tmp_path / "b"])) == {}
 
 
 def test_bad_comparisons_are_refused(tmp_path):

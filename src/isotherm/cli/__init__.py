@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from isotherm import __version__
+from isotherm import __version__, screen
 from isotherm.checks import did_you_mean
 from isotherm.cli import bench, check, data, evaluate, losses, study, terminal, train
 
@@ -54,16 +54,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv = sys.argv[1:]
         for name, value in PATIENCE.items():
             os.environ.setdefault(name, value)
+    with screen.guarded():
+        return _told(list(argv))
+
+
+def _told(argv: list[str]) -> int:
+    """Run, and tell what goes wrong in a line."""
     try:
-        return _run(list(argv))
+        code = _run(argv)
+        sys.stdout.flush()  # here, where somebody catches what comes of it
+        return code
     except terminal.UsersMistake as mistake:
-        print(f"isotherm: {mistake}", file=sys.stderr)
+        line = str(mistake).replace("\n", "\\n")  # a name with an end of line in it could forge another
+        print(f"isotherm: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("isotherm: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    except BrokenPipeError:  # whoever read has seen enough; what is left would be written at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ModuleNotFoundError as missing:
         name = (missing.name or "").split(".")[0]

@@ -43,9 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
             note("checking", law)
             outcome = laws.judge(law, make)
             broken += outcome.verdict == "broken"
-            detail = f"\n{terminal.escape(outcome.detail)}" if outcome.detail else ""
-            colour = COLOURS[outcome.verdict]
-            table.add_row(law, f"[{colour}]{outcome.verdict}[/]", f"{outcome.says}[dim]{detail}[/dim]")
+            says = terminal.styled(outcome.says).append(f"\n{outcome.detail}" if outcome.detail else "", "dim")
+            table.add_row(law, terminal.styled(outcome.verdict, COLOURS[outcome.verdict]), says)
     console.print(table)
-    console.print(f"{arguments.loss}: {broken or 'no'} law{'s' * (broken > 1)} broken", markup=False, highlight=False)
+    console.print(f"{arguments.loss}: {broken or 'no'} law{'s' * (broken > 1)} broken", highlight=False)
     return 1 if broken else 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isotherm.cli import terminal
+from isotherm.files import STDOUT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +31,7 @@ isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json
 INSPECT = """
 is an embedding file healthy, and which temperature suits it?
 
-Examine embeddings from a .npy, .npz, .pt, .parquet or .safetensors file.
+Examine embeddings from a .npy, .npz, .pt, .parquet, .safetensors or .csv file.
 
 isotherm inspect embeddings.npy --labels labels.npy --html health.html
 isotherm inspect features.npz --labels y --views z2
@@ -67,15 +68,19 @@ def _add_evaluate(commands: terminal.Commands) -> None:
         "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"
     )
     evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
-    evaluate.add_argument("--trust-code", action="store_true", help="run code of an encoder or of data the run names")
-    evaluate.add_argument("--html", type=Path, metavar="OUT", help="write a page about the embedding")
-    evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number")
+    evaluate.add_argument(
+        "--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names"
+    )
+    evaluate.add_argument(
+        "--html", type=Path, metavar="OUT", help="write a page: what the probes say, what the embedding is like"
+    )
+    evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
     evaluate.set_defaults(run=_evaluate)
 
 
 def _add_inspect(commands: terminal.Commands) -> None:
     inspecting = terminal.described(commands, "inspect", INSPECT)
-    inspecting.add_argument("file", type=Path, metavar="EMBEDDINGS", help="rows of numbers, one per item")
+    inspecting.add_argument("files", type=Path, nargs="+", metavar="EMBEDDINGS", help="rows of numbers, one per item")
     _about_files(inspecting)
     inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
     inspecting.add_argument("--key", metavar="K", help="which array of the file holds the embeddings")
@@ -95,9 +100,11 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", metavar="L", help="a file of labels, or a key or column in the same file")
     parser.add_argument("--sample", type=terminal.positive, metavar="N", help="examine N rows only, a seeded choice")
     parser.add_argument("--seed", type=int, default=0, help="seed of every choice (0)")
-    parser.add_argument("--drop", action="store_true", help="leave out rows with NaN or without direction")
+    parser.add_argument(
+        "--drop", action="store_true", help="leave out rows with NaN, without direction, or without a label"
+    )
     parser.add_argument("--html", type=Path, metavar="OUT", help="write a self-contained page")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write every number")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -106,13 +113,13 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from isotherm.evaluate.choose import evaluator_of
     from isotherm.inspect import describe
 
-    console = terminal.console()
+    console = _console(arguments)
     if arguments.trust_code:
         doors.allow(doors.EVERYTHING)
     with terminal.mistakes():
         evaluator = evaluator_of(arguments.source)
     names = evaluator.USUAL
-    if arguments.probe:
+    if arguments.probe is not None:
         names = tuple(name.strip() for name in arguments.probe.split(",") if name.strip())
     command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -126,7 +133,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             table.add_row(*row)
         console.print(table)
     for line in assessment.lines():
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, soft_wrap=True)
     if assessment.health is not None:
         _health(console, assessment.health, describe(assessment.health))
     terminal.written(console, arguments)
@@ -135,24 +142,27 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 def _inspect(arguments: argparse.Namespace) -> None:
     from isotherm import inspect as inspection
 
-    console = terminal.console()
+    if len(arguments.files) > 1:
+        several = " ".join(map(str, arguments.files))
+        raise terminal.UsersMistake(f"inspect examines one file; side by side: isotherm compare {several}")
+    (file,) = arguments.files
+    console = _console(arguments)
     with terminal.mistakes(), terminal.progress(console) as note:
-        note("examining", str(arguments.file))
+        note("examining", str(file))
         reading = inspection.Reading(
             arguments.labels, arguments.views, arguments.key, arguments.sample, arguments.seed, arguments.drop
         )
-        output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [arguments.file]))
-        health = inspection.run(arguments.file, reading, output, arguments.map)
+        output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [file]))
+        health = inspection.run(file, reading, output, arguments.map)
     _health(console, health, inspection.describe(health))
     terminal.written(console, arguments)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from rich.markup import escape
-
     from isotherm import inspect as inspection
+    from isotherm.report import number
 
-    console = terminal.console()
+    console = _console(arguments)
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
         reading = inspection.Reading(
@@ -160,12 +170,20 @@ def _compare(arguments: argparse.Namespace) -> None:
         )
         output = inspection.Output(arguments.html, arguments.json, _said(arguments, "compare", arguments.files))
         comparison = inspection.run_compare(arguments.files, reading, output)
-    table = terminal.table("measure", *(escape(entry.name) for entry in comparison.entries))
+    table = terminal.table("measure", *(entry.name for entry in comparison.entries))
     for row in comparison.rows:
-        cells = ["" if v is None else f"{v:.4g}" for v in row.values]
-        table.add_row(row.title, *(f"[bold]{v} ★[/]" if i == row.best else v for i, v in enumerate(cells)))
+        cells = ["" if v is None else number(v) for v in row.values]
+        table.add_row(
+            row.title, *(terminal.styled(f"{v} ★", "bold") if i == row.best else v for i, v in enumerate(cells))
+        )
     console.print(table)
+    console.print(inspection.comparing.LEGEND, highlight=False, soft_wrap=True)
     terminal.written(console, arguments)
+
+
+def _console(arguments: argparse.Namespace) -> Console:
+    """Where people read: standard error if the numbers go to standard output."""
+    return terminal.console(stderr=arguments.json == STDOUT)
 
 
 def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) -> str:
@@ -177,15 +195,15 @@ def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) ->
 
 
 def _health(console: Console, health: Health, rows: Sequence[Row]) -> None:
-    from rich.markup import escape
+    from isotherm.report import number
 
     colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
-    table = terminal.table(f"{escape(health.name)}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
+    table = terminal.table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
     for row in rows:
-        value = f"[{colours[row.healthy.level]}]{row.value:.4g}[/]"
-        table.add_row(row.measure.title, value, row.healthy.where, f"[dim]{row.measure.meaning}[/dim]")
+        value = terminal.styled(number(row.value), colours[row.healthy.level])
+        table.add_row(row.measure.title, value, row.healthy.where, terminal.styled(row.measure.meaning, "dim"))
     console.print(table)
     for finding in health.findings:
-        console.print(f"[{colours[finding.level]}]{finding.level:>4}[/]  ", end="")
-        console.print(finding.text, markup=False, highlight=False, soft_wrap=True)
-    console.print(health.advice.reasoning, markup=False, highlight=False, soft_wrap=True)
+        line = terminal.styled(f"{finding.level:>4}", colours[finding.level]).append(f"  {finding.text}", "default")
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(health.advice.reasoning, highlight=False, soft_wrap=True)

@@ -215,11 +215,10 @@ def _write_report(console: Console, out: Path, study: Study, about: About) -> No
     for each in judged:
         numbers = each.verdict.evidence.as_dict()
         short = report.evidence({k: v for k, v in numbers.items() if k != "values"})
-        held = "[green]held[/]" if each.held else "[yellow]not held[/]"
-        claim, paper, short = map(terminal.escape, (each.claim.claim, each.claim.paper, short))
-        table.add_row(claim, paper, held, f"[dim]{short}[/dim]")
+        held = terminal.styled("held", "green") if each.held else terminal.styled("not held", "yellow")
+        table.add_row(each.claim.claim, each.claim.paper, held, terminal.styled(short, "dim"))
     if judged:
         console.print(table)
     told = [f"{name} {why}" for name, why in report.missing(all_records)] + report.notes(all_records)
     for line in (*told, f"{report.standing(all_records)}; report: {out / 'report.html'}"):
-        console.print(terminal.escape(line), highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, soft_wrap=True)

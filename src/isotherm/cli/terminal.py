@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from isotherm import screen
+from isotherm.files import STDOUT
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from isotherm.bench.measure import Target
     from isotherm.data.fetch import Note
@@ -40,11 +44,9 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def console() -> Console:
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=150)
+def console(stderr: bool = False) -> Console:
+    console = screen.console(stderr)
+    return console if console.is_terminal else screen.console(stderr, width=150)
 
 
 @contextmanager
@@ -52,7 +54,7 @@ def progress(console: Console) -> Iterator[Callable[[str, str], None]]:
     """Where a long command is: a live line on a terminal, a line per stage elsewhere."""
     if console.is_terminal:
         with console.status("starting") as status:
-            yield lambda stage, detail: status.update(f"{stage}: {detail}" if detail else stage)
+            yield lambda stage, detail: status.update(styled(f"{stage}: {detail}" if detail else stage))
         return
     said: set[str] = set()
 
@@ -83,11 +85,11 @@ def bar(console: Console) -> Iterator[Note]:
         yield note
 
 
-def escape(text: str) -> str:
-    """Text as it is, whatever brackets it has."""
-    from rich.markup import escape
+def styled(text: str, style: str = "") -> Text:
+    """Text in a style; a console of ours takes no markup."""
+    from rich.text import Text
 
-    return escape(text)
+    return Text(screen.visible(text), style)
 
 
 def command(commands: Commands, name: str, about: str, description: str, *examples: str) -> argparse.ArgumentParser:
@@ -120,10 +122,8 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         for row in (columns, *rows):
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
         return
-    from rich.text import Text
-
     for row in rows:
-        display.add_row(*map(Text, row), style="" if row[0] else "dim")
+        display.add_row(*row, style="" if row[0] else "dim")
     screen.print(display)
 
 
@@ -138,11 +138,11 @@ def table(*columns: str) -> Table:
 def targets(judged: Sequence[Target]) -> Table:
     display = table("bar", "wanted", "measured", "")
     for bar in judged:
-        display.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else "[bold red]missed[/bold red]")
+        display.add_row(bar.what, bar.wanted, bar.measured, "met" if bar.met else styled("missed", "bold red"))
     return display
 
 
 def written(console: Console, arguments: argparse.Namespace) -> None:
     for path in (arguments.html, arguments.json):
-        if path:
+        if path and path != STDOUT:
             console.print(f"written to {path}", highlight=False)

@@ -27,7 +27,7 @@ examples:
   --preset NAME               a recipe from the list below
   --config FILE               settings from a YAML file
   --print_config              print all settings as YAML and stop
-  --trust-code                run code that a YAML file names (what is typed here is run anyway)
+  --trust-code                run code that a YAML file names (what is typed here is run anyway), or a model brings
 """
 
 

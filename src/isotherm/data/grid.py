@@ -20,7 +20,7 @@ def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int =
     if rows < 1:
         raise ValueError(f"at least 1 row is needed, got {rows}.")
     indices = torch.linspace(0, len(images) - 1, min(rows, len(images))).long()
-    pixels, ids = images.pixels[indices], images.ids[indices]
+    pixels, ids = images.at(indices), images.ids[indices]
     plain = append_bits(pixels.to(torch.float32) / 255, images, indices)
     views = [append_bits(view, images, indices) for view in recipe(pixels, ids, seed=seed)]
     columns = [[_tile(x, images, edge) for x in column] for column in [plain, *views]]

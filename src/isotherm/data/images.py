@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from isotherm.data.stored import Watched
+
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -32,6 +34,8 @@ class Images:
     """How many RandBit planes every view gets after its augmentation (`probing.randbit`)."""
     notes: tuple[str, ...] = ()
     """What a reader of results should know: images converted, skipped, left out."""
+    file: Watched | None = None
+    """Where the pixels are mapped from; None: they are in memory."""
 
     def __post_init__(self) -> None:
         n = len(self.pixels)
@@ -59,17 +63,24 @@ class Images:
         c, h, w = self.pixels.shape[1:]
         return c, h, w
 
+    def at(self, index: Tensor) -> Tensor:
+        """The pixels of these images, unless their file was changed meanwhile."""
+        if self.file is not None:
+            self.file.check()
+        return self.pixels[index]
+
     def subset(self, index: Tensor, *notes: str) -> Images:
         """These images, in this order; ids and class names stay."""
         if len(index) == 0:
             raise ValueError(f"{self.name}: the subset is empty.")
         return replace(
             self,
-            pixels=self.pixels[index],
+            pixels=self.at(index),
             labels=self.labels[index],
             ids=self.ids[index],
             more_labels={name: column[index] for name, column in self.more_labels.items()},
             notes=self.notes + notes,
+            file=None,
         )
 
     def counts(self) -> list[int]:

@@ -68,7 +68,8 @@ def digits_on_images(images: Images, digits: Images, unique: int, seed: int = 0)
         part = pixels[:, :, top : top + h, left : left + w]
         torch.maximum(part, ink[which][:, :, : part.shape[2], : part.shape[3]], out=part)
     labels = {**images.more_labels, DIGIT: digits.labels[kept_digits][which], "digit_image": which}
-    return replace(images, pixels=pixels, more_labels=labels, notes=(*images.notes, f"{unique} unique digits"))
+    notes = (*images.notes, f"{unique} unique digits")
+    return replace(images, pixels=pixels, more_labels=labels, notes=notes, file=None)
 
 
 def k_bit_images(bits: int, count: int, size: int = 32, seed: int = 0) -> Images:

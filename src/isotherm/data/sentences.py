@@ -5,8 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import hashlib
-import mmap
-import os
+import itertools
 import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from isotherm.checks import at_least, did_you_mean, known_settings, parameters
 from isotherm.data import roots
 from isotherm.data.corpora import READERS, Row, form, must_be_text, opened, whole_characters
 from isotherm.data.sources.reading import count
+from isotherm.data.stored import Stored
 
 if TYPE_CHECKING:
     from isotherm.data.fetch import Note
@@ -49,7 +49,7 @@ class Sentences:
     """("sentence",), ("anchor", "positive") or ("anchor", "positive", "negative")"""
     ids: Tensor
     """int64 (N,), unique"""
-    text: mmap.mmap
+    text: Stored
     """UTF-8; the sentences of a row follow each other."""
     starts: Tensor
     """int64 (N,): the first byte of each row in `text`"""
@@ -81,14 +81,13 @@ class Sentences:
     def texts(self, indices: Tensor | Sequence[int]) -> list[tuple[str, ...]]:
         """The rows at these indices: a tuple each, of as many sentences as there are columns."""
         index = torch.as_tensor(indices, dtype=torch.int64, device="cpu")
-        rows = []
-        for start, lengths in zip(self.starts[index].tolist(), self.lengths[index].tolist(), strict=True):
-            row, at = [], start
-            for length in lengths:
-                row.append(self.text[at : at + length].decode())
-                at += length
-            rows.append(tuple(row))
-        return rows
+        self.text.check()
+        starts, lengths = self.starts[index].tolist(), self.lengths[index]
+        rows = map(self.text.read, starts, lengths.sum(1).tolist())
+        if len(self.columns) == 1:
+            return [(row.decode(),) for row in rows]
+        ends = torch.nn.functional.pad(lengths.cumsum(1), (1, 0)).tolist()
+        return [tuple(row[a:b].decode() for a, b in itertools.pairwise(at)) for row, at in zip(rows, ends, strict=True)]
 
     def subset(self, index: Tensor, *notes: str) -> Sentences:
         """These rows, in this order; ids stay."""
@@ -106,7 +105,7 @@ class Sentences:
         some = torch.linspace(0, len(self) - 1, rows, dtype=torch.float64).long()
         digest.update(self.lengths[some].contiguous().numpy().data)
         for start, size in zip(self.starts[some].tolist(), sizes[some].tolist(), strict=True):
-            digest.update(self.text[start : start + size])
+            digest.update(self.text.read(start, size))
         return digest.hexdigest()[:16]
 
 
@@ -157,11 +156,11 @@ def read(
     with _on_disk(path, reader is not None or path.suffix == ".gz") as file:
         if reader is not None:
             _copy_rows(reader(path, wanted, notes, told), sieve, file)
-            text = _mapped(file)
+            text = Stored(file, path)
         else:
             if path.suffix == ".gz":
                 _unpack(path, file, told)
-            text = _mapped(file)
+            text = Stored(file, path)
             _index(text, sieve, path, told)
     counted = sieve.notes("row" if form(path) == ".parquet" else "line")
     if not sieve.ids:
@@ -314,7 +313,7 @@ def _check(path: Path, columns: Sequence[str] | None, duplicates: str, longest: 
 
 @contextmanager
 def _on_disk(path: Path, temporary: bool) -> Iterator[IO[bytes]]:
-    """The file itself, or one without a name that lasts as long as it is mapped."""
+    """The file itself, or one without a name that lasts as long as its text is held."""
     if not temporary:
         with open(path, "rb") as file:
             yield file
@@ -330,14 +329,7 @@ def _on_disk(path: Path, temporary: bool) -> Iterator[IO[bytes]]:
         ) from error
 
 
-def _mapped(file: IO[bytes]) -> mmap.mmap:
-    """The file as bytes that are read when they are looked at; of an empty one, which no row points to, a byte."""
-    file.flush()
-    empty = os.fstat(file.fileno()).st_size == 0
-    return mmap.mmap(-1, 1) if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _index(text: mmap.mmap, sieve: _Sieve, path: Path, note: Note) -> None:
+def _index(text: Stored, sieve: _Sieve, path: Path, note: Note) -> None:
     """Find the lines of a text. Only \\n ends one, and the \\r before it is white space: str.splitlines knows more."""
     number = 0
     for at, lines in _chunks(text, 4 * sieve.longest):
@@ -346,22 +338,22 @@ def _index(text: mmap.mmap, sieve: _Sieve, path: Path, note: Note) -> None:
         number += len(lines)
 
 
-def _chunks(text: mmap.mmap, much: int) -> Iterator[tuple[int, list[bytes]]]:
+def _chunks(text: Stored, much: int) -> Iterator[tuple[int, list[bytes]]]:
     """Whole lines, about CHUNK bytes of them at a time, and where the first begins.
 
     Of a line longer than that only the beginning comes, `much` bytes and some: it will be cut anyway, and a file
     without any newline must not be held in memory.
     """
-    at = len(codecs.BOM_UTF8) if text[:3] == codecs.BOM_UTF8 else 0
+    at = len(codecs.BOM_UTF8) if text.read(0, 3) == codecs.BOM_UTF8 else 0
     while at < len(text):
-        end = text.rfind(b"\n", at, at + CHUNK)
-        if end >= 0 or at + CHUNK >= len(text):
-            end = len(text) if end < 0 else end
-            yield at, text[at:end].split(b"\n")
+        piece = text.read(at, CHUNK)
+        last = piece.rfind(b"\n")
+        if last >= 0 or at + CHUNK >= len(text):
+            end = at + (len(piece) if last < 0 else last)
+            yield at, piece[: end - at].split(b"\n")
         else:
-            end = text.find(b"\n", at + CHUNK)
-            end = len(text) if end < 0 else end
-            head = text[at : min(end, at + CHUNK + much)]
+            end = text.find(b"\n", at + CHUNK, CHUNK)
+            head = text.read(at, min(end - at, CHUNK + much))
             yield at, [head if at + len(head) == end else whole_characters(head)]
         at = end + 1
 

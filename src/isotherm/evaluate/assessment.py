@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from isotherm.checks import did_you_mean
-from isotherm.files import Json, write_json
-from isotherm.inspect.health import Health, examine_embedding
-from isotherm.inspect.page import page_of
+from isotherm.files import Json, check_places, put_json
+from isotherm.inspect.health import Health
+from isotherm.inspect.page import add_health, footer
 from isotherm.inspect.reading import Embedding
-from isotherm.report import Finding
+from isotherm.report import Finding, Page
 
 Note = Callable[[str, str], None]
 
@@ -35,9 +35,7 @@ class Options:
 
     def check(self) -> None:
         """Refuse a place that cannot be written to, before anything is computed."""
-        for path in (self.html, self.json):
-            if path is not None and not path.parent.is_dir():
-                raise ValueError(f"no folder {path.parent} to write {path.name} into.")
+        check_places(self.html, self.json)
 
 
 @dataclass(frozen=True)
@@ -86,12 +84,24 @@ def check_probes(probes: Sequence[str], known: Sequence[str], noun: str) -> None
             raise ValueError(f"no probe '{name}' for {noun}{did_you_mean(name, known)}")
 
 
-def examined(embedding: Embedding, options: Options, unfinished: str = "") -> Health:
-    """The health of an embedding, and its page if one is wanted."""
-    health = warned(examine_embedding(embedding, options.seed), unfinished)
-    if options.html is not None:
-        page_of(health, embedding, seed=options.seed, command=options.command).write(options.html)
-    return health
+def page_of(name: str, assessment: Assessment, embedding: Embedding, options: Options) -> Page:
+    """What the probes say first, then the health of the embedding."""
+    items = f"its embedding of {len(embedding.z):,} test items"
+    lead = f"What the encoder knows, by the probes; and what {items} is like."
+    if assessment.unfinished:
+        lead = f"The run is at {assessment.unfinished} {lead}"
+    page = Page(f"Evaluation of {name}", lead, kicker="Isotherm evaluate", footer=footer(options.seed))
+    page.section("Probes")
+    for table in assessment.tables():
+        page.table(table.heads, table.rows)
+    page.text("\n\n".join(assessment.lines()))
+    if assessment.health is not None:
+        page.section("Embedding")
+        add_health(page, assessment.health, embedding, seed=options.seed)
+    if options.command:
+        page.section("Again")
+        page.code(options.command)
+    return page
 
 
 def warned(health: Health, unfinished: str) -> Health:
@@ -102,12 +112,19 @@ def warned(health: Health, unfinished: str) -> Health:
 
 
 def embedding_of(
-    name: str, z: Tensor, labels: Tensor | None = None, classes: tuple[str, ...] = (), second: Tensor | None = None
+    name: str,
+    z: Tensor,
+    labels: Tensor | None = None,
+    classes: tuple[str, ...] = (),
+    views: tuple[Tensor, Tensor] | None = None,
 ) -> Embedding:
     """All rows of an embedding that is at hand."""
-    return Embedding(name, z, labels, classes, second, torch.arange(len(z)), len(z), ())
+    return Embedding(name, z, labels, classes, views, torch.arange(len(z)), len(z), ())
 
 
-def written(assessment: Assessment, options: Options) -> None:
+def write(name: str, assessment: Assessment, embedding: Embedding, options: Options) -> None:
+    """The page and the numbers, where they are wanted."""
+    if options.html is not None:
+        page_of(name, assessment, embedding, options).write(options.html)
     if options.json is not None:
-        write_json(options.json, assessment.as_dict())
+        put_json(options.json, assessment.as_dict())

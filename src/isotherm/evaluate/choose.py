@@ -24,6 +24,8 @@ def noun_of(source: str) -> str:
     folder = Path(source)
     if text.is_text_encoder(source):
         return SentenceModality.noun
+    if folder.is_file():
+        raise ValueError(f"{source} is a file, a run's folder is wanted. Embeddings: isotherm inspect {source}")
     if (folder / runs.CONFIG).exists():
         settings = runs.read_config(folder)
         return modality_for(str(settings.get("data")), settings.get("encoder", {}).get("name")).noun

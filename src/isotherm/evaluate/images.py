@@ -11,9 +11,10 @@ from torch import Tensor
 
 from isotherm import probes as evaluate
 from isotherm.data.images import Images
-from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, examined, written
+from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, warned, write
 from isotherm.files import Json
-from isotherm.inspect.health import Health
+from isotherm.inspect.health import Health, examine_embedding
+from isotherm.inspect.reading import Embedding
 from isotherm.probes import PROTOCOLS, Score, Spread, features_of
 from isotherm.train.modality.images import OpenedImages
 from isotherm.train.monitor import labelled, some, two_views
@@ -85,8 +86,10 @@ def assess(
         options.note(name, "")
         scores |= _probe(name, run, known, fixed, options.seed)
     options.note("examining the embedding", "")
-    assessment = ImageAssessment(run.out, scores, _examined(run, options), unfinished(run.out))
-    written(assessment, options)
+    embedding, stopped = _embedding(run, options.seed), unfinished(run.out)
+    health = warned(examine_embedding(embedding, options.seed), stopped)
+    assessment = ImageAssessment(run.out, scores, health, stopped)
+    write(run.out.name, assessment, embedding, options)
     return assessment
 
 
@@ -113,11 +116,11 @@ def _probe(
     return {name: evaluate.follow(name, *given, seed=seed)}
 
 
-def _examined(run: OpenedImages, options: Options) -> Health:
+def _embedding(run: OpenedImages, seed: int) -> Embedding:
+    """The test images as they are, as training's monitor looks at them; two views of each for what is about views."""
     assert run.test is not None
-    images = some(run.test, MAP, options.seed)
-    z = features_of(run.network, images, run.recipe)
-    second = None
+    images = some(run.test, MAP, seed)
+    z, views = features_of(run.network, images, run.recipe), None
     if len(run.recipe.views) > 1 and run.recipe.views[0].size == run.recipe.views[1].size:
-        z, second = two_views(run.network, images, run.recipe, options.seed)
-    return examined(embedding_of(run.out.name, z, images.labels, images.classes, second), options, unfinished(run.out))
+        views = two_views(run.network, images, run.recipe, seed)
+    return embedding_of(run.out.name, z, images.labels, images.classes, views)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from isotherm.data import senteval
 from isotherm.encoders import text
-from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, examined, written
+from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, warned, write
 from isotherm.files import Json
-from isotherm.inspect.health import Health
+from isotherm.inspect.health import Health, examine_embedding
 from isotherm.probes.sts import STS, Geometry, sts, stsb_geometry
 from isotherm.probes.transfer import Transfer, transfer
 from isotherm.train import runs
@@ -113,9 +113,10 @@ def assess(
     geometry = stsb_geometry(encode, place, "test") if similar is not None and "STS-B" in similar.tasks else None
     sentences = there["sts"].get("STS-B") or next(iter({**there["sts"], **there["senteval"]}.values()))
     unfinished = runs.unfinished(Path(source))
-    health = examined(embedding_of(Path(source).name, encode(sentences[:EXAMINED])), options, unfinished)
+    embedding = embedding_of(Path(source).name, encode(sentences[:EXAMINED]))
+    health = warned(examine_embedding(embedding, options.seed), unfinished)
     assessment = TextAssessment(source, similar, learnt, geometry, health, notes, unfinished)
-    written(assessment, options)
+    write(embedding.name, assessment, embedding, options)
     return assessment
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from isotherm.files import write_json
+from isotherm.files import check_places, put_json
 from isotherm.inspect import comparing
 from isotherm.inspect.comparing import Comparison, compare
 from isotherm.inspect.findings import Row, describe
@@ -41,16 +41,13 @@ class Output:
 
     def check(self) -> None:
         """Refuse before minutes of work what could not be written after them."""
-        for out in (self.html, self.json):
-            if out is not None and (out.is_dir() or (out.parent.exists() and not out.parent.is_dir())):
-                raise ValueError(f"{out} cannot be written: it is a folder, or lies in a file.")
+        check_places(self.html, self.json)
 
     def write(self, page: Callable[[], Page], numbers: object) -> None:
         if self.html is not None:
             page().write(self.html)
         if self.json is not None:
-            self.json.parent.mkdir(parents=True, exist_ok=True)
-            write_json(self.json, numbers)
+            put_json(self.json, numbers)
 
 
 NOWHERE = Output()

@@ -1,20 +1,41 @@
-"""Several embeddings or runs side by side, the best of each measure marked."""
+"""Several embeddings or runs side by side, the best of each measure marked where it is better by more than chance.
+
+The uncertainty of a file's measure comes from eighths of its rows, that of a run's accuracy from how many images it was
+asked about. What has none, is collapsed, or cannot be held against the others gets no star.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from isotherm import __version__
+from isotherm.data.sets import SETS
 from isotherm.files import Json
-from isotherm.inspect.health import Floats, Health, examine_embedding
-from isotherm.inspect.reading import WHOLE, Reading
+from isotherm.inspect.health import Floats, Health, even_uniformity, examine_embedding, values_of
+from isotherm.inspect.reading import WHOLE, Embedding, Reading
 from isotherm.measures.catalogue import measure as fact
+from isotherm.measures.embedding import NEARLY_COLLAPSED
 from isotherm.report import Bars, Cell, Heights, Histogram, Line, Lines, Page
+
+PARTS = 8
+"""Parts of the rows whose measures are taken for their uncertainty."""
+LEAST = 20
+"""Rows of a part, at least."""
+CERTAIN = 2.1
+"""Standard errors of a difference beyond which it is no chance: Student's t at 95 % for two times eight parts."""
+LEGEND = (
+    "★ marks the best where better has a direction and the lead is beyond chance (95 %). No star: within noise; or no "
+    "uncertainty is known, as for the geometry of runs; or the best is collapsed; or they are not comparable (other "
+    "items, data or width, a run beside a file)."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +45,18 @@ class Entry:
     name: str
     values: dict[str, float]
     health: Health | None
+    errors: dict[str, float] = field(default_factory=dict)
+    """Standard errors of the values; only those that are known."""
+    items: tuple[object, ...] = ()
+    """What was measured: only measures of the same items are held against each other."""
+    width: int | None = None
+    """Dimensions, on which geometry depends."""
+
+    @property
+    def collapsed(self) -> bool:
+        if "uniformity" not in self.values:
+            return False
+        return self.values["uniformity"] / even_uniformity(self.width or 1 << 20) < NEARLY_COLLAPSED
 
 
 @dataclass(frozen=True)
@@ -33,7 +66,7 @@ class Row:
     measure: str
     values: tuple[float | None, ...]
     best: int | None
-    """Which is best, if better has a direction and they differ."""
+    """Which is best, if better has a direction and it leads by more than chance."""
 
     @property
     def title(self) -> str:
@@ -64,7 +97,7 @@ def compare(paths: Sequence[Path | str], reading: Reading = WHOLE) -> Comparison
         raise ValueError(f"compare needs at least 2 files or runs, got {len(paths)}.")
     entries = [entry_of(Path(path), reading) for path in paths]
     names = _told_apart([Path(p) for p in paths])
-    entries = [Entry(name, e.values, e.health) for name, e in zip(names, entries, strict=True)]
+    entries = [replace(entry, name=name) for name, entry in zip(names, entries, strict=True)]
     measures = list(dict.fromkeys(key for entry in entries for key in entry.values))
     return Comparison(tuple(entries), tuple(_row(key, entries) for key in measures))
 
@@ -72,13 +105,14 @@ def compare(paths: Sequence[Path | str], reading: Reading = WHOLE) -> Comparison
 def entry_of(path: Path, reading: Reading) -> Entry:
     """A file or a run folder as something to compare."""
     if path.is_dir():
-        return Entry(path.name, _recorded(path), None)
+        return _run(path)
     embedding = reading.read(path)
     health = examine_embedding(embedding, reading.seed)
-    values = {"embeddings": float(health.n), "dimensions": float(health.d), **health.values}
+    values = {"embeddings": health.n, "dimensions": health.d, **health.values}
     if health.advice.low is not None and health.advice.high is not None:
         values |= {"recommended tau, from": health.advice.low, "recommended tau, to": health.advice.high}
-    return Entry(embedding.name, values, health)
+    errors = _errors(embedding, reading.seed)
+    return Entry(embedding.name, values, health, errors, ("file", health.n), health.d)
 
 
 def page_of(comparison: Comparison, command: str = "") -> Page:
@@ -90,7 +124,7 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
         kicker="Isotherm compare",
         footer=f"isotherm {__version__}",
     )
-    page.section("Measures", "★ marks the best where better has a direction.")
+    page.section("Measures", LEGEND)
     page.table(
         ["measure", *(entry.name for entry in entries)],
         [[row.title, *(Cell(v, best=i == row.best) for i, v in enumerate(row.values))] for row in comparison.rows],
@@ -156,22 +190,57 @@ def _all_pairs(health: Health) -> Floats:
     if "all pairs" in health.histograms:
         return health.histograms["all pairs"]
     sizes = np.array([c.items for c in health.classes], dtype=np.float64)
-    same = float((sizes * (sizes - 1)).sum()) / (health.n * (health.n - 1))
+    n = sizes.sum()
+    same = float((sizes * (sizes - 1)).sum() / (n * (n - 1)))
     parts = {"same class, other item": same, "other class": 1 - same}
     kinds = [share * health.histograms[kind] for kind, share in parts.items() if kind in health.histograms]
     return np.asarray(np.sum(kinds, axis=0))
 
 
-def _recorded(folder: Path) -> dict[str, float]:
-    """The measures a run wrote down."""
+def _run(folder: Path) -> Entry:
+    """A run with the measures it wrote down."""
     path = folder / "result.json"
     if not path.exists():
         raise ValueError(f"{folder} is no finished run: it has no result.json.")
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))["measures"]
-        return {str(k): float(v) for k, v in _flat(result).items()}
-    except (ValueError, KeyError, TypeError) as error:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        values = {str(k): float(v) for k, v in _flat(result["measures"]).items()}
+        config = result.get("config", {})
+        data, test = config.get("data"), config.get("test")
+        width = config.get("head", {}).get("width") if config.get("head", {}).get("name") != "none" else None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is damaged: it holds no measures.") from error
+    known = SETS[data].images.get(test) if data in SETS else None
+    errors = {} if known is None else {k: _binomial(v, known) for k, v in values.items() if _is_accuracy(k)}
+    return Entry(folder.name, values, None, errors, ("run", data, test, str(config.get("data_options"))), width)
+
+
+def _is_accuracy(measure: str) -> bool:
+    """Whether a measure is the share of a run's test images that a probe gets right."""
+    return fact(measure).unit == "%" and "features" in fact(measure).needs
+
+
+def _binomial(share: float, n: int) -> float:
+    """The standard error of a share of n; two more of each kind keep it from being 0 (Agresti & Coull)."""
+    p = (share * n + 2) / (n + 4)
+    return math.sqrt(p * (1 - p) / n)
+
+
+def _errors(embedding: Embedding, seed: int) -> dict[str, float]:
+    """Standard errors of an embedding's measures: how far those of its parts differ."""
+    n = len(embedding.z)
+    if n < PARTS * LEAST:
+        return {}
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    parts = [values_of(*_rows(embedding, rows.sort().values), seed) for rows in order.tensor_split(PARTS)]
+    shared = [key for key in parts[0] if all(key in part for part in parts)]
+    return {key: float(np.std([part[key] for part in parts], ddof=1)) / math.sqrt(PARTS) for key in shared}
+
+
+def _rows(embedding: Embedding, rows: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    views = embedding.views
+    second = views[rows] if isinstance(views, Tensor) else None
+    return embedding.z[rows], None if embedding.labels is None else embedding.labels[rows], second
 
 
 def _flat(measures: Json, prefix: str = "") -> dict[str, float]:
@@ -186,14 +255,22 @@ def _flat(measures: Json, prefix: str = "") -> dict[str, float]:
 
 
 def _row(measure: str, entries: Sequence[Entry]) -> Row:
-    values = tuple(entry.values.get(measure) for entry in entries)
-    there = [(v, i) for i, v in enumerate(values) if v is not None]
-    better = fact(measure).better
-    direction = 0 if better is None else 1 if better == "higher" else -1
-    best = None
-    if direction and len(there) > 1 and len({v for v, _ in there}) > 1:
-        best = max(there, key=lambda item: direction * item[0])[1]
-    return Row(measure, values, best)
+    return Row(measure, tuple(entry.values.get(measure) for entry in entries), _best(measure, entries))
+
+
+def _best(measure: str, entries: Sequence[Entry]) -> int | None:
+    """Which entry is best, and not by chance."""
+    about = fact(measure)
+    there = [i for i, entry in enumerate(entries) if measure in entry.values]
+    any_width = bool({"labels", "features"} & set(about.needs))  # what is about classes does not depend on it
+    alike = {(entries[i].items, None if any_width else entries[i].width) for i in there}
+    if about.better is None or len(there) < 2 or len(alike) > 1:
+        return None
+    direction = 1 if about.better == "higher" else -1
+    best, second = sorted(there, key=lambda i: -direction * entries[i].values[measure])[:2]
+    errors = [entries[i].errors.get(measure, math.inf) for i in (best, second)]
+    lead = abs(entries[best].values[measure] - entries[second].values[measure])
+    return best if lead > CERTAIN * math.hypot(*errors) and not entries[best].collapsed else None
 
 
 def _told_apart(paths: Sequence[Path]) -> list[str]:

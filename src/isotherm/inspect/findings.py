@@ -6,7 +6,7 @@ Thresholds of single measures are theirs (`measures.embedding`); those of findin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,8 @@ from isotherm.measures.embedding import (
     CROWDED,
     EVEN,
     FEW_DIRECTIONS,
+    FEWEST,
+    IDENTICAL,
     NEARLY_COLLAPSED,
     NO_BETTER,
     SOME_DIRECTIONS,
@@ -53,7 +55,10 @@ def describe(health: Health) -> list[Row]:
     for name, value in health.values.items():
         measure = known[name]
         assert measure.healthy is not None
-        rows.append(Row(measure, value, measure.healthy(health.around)))
+        healthy = measure.healthy(health.around)
+        if health.around.few and healthy.level == "good":
+            healthy = replace(healthy, level=None)
+        rows.append(Row(measure, value, healthy))
     return rows
 
 
@@ -71,26 +76,33 @@ def _geometry(health: Health) -> Iterator[Finding]:
     values, limit = health.values, health.limit
     uniformity, rank = values["uniformity"], values["effective_rank"]
     directions = min(health.d, health.n - 1)
-    said = f"uniformity {number(uniformity, 3)} of {number(limit, 3)} at best in {health.d} dimensions"
+    said = f"uniformity {number(uniformity)} of {number(limit, 3)} at best in {health.d} dimensions"
     level = health.around.spread
     if level == "bad":
         yield Finding(
             level,
-            f"Uniformity {number(uniformity, 3)}: nearly collapsed; all items are almost one point. Look for a missing "
+            f"Uniformity {number(uniformity)}: nearly collapsed; all items are almost one point. Look for a missing "
             "stop-gradient, too strong a weight decay, a temperature far too high, or a cone around a common mean.",
             f"{said}; collapsed below {NEARLY_COLLAPSED:.0%} of it",
         )
+    elif health.around.few:
+        yield Finding(
+            "look",
+            f"{health.n} items are too few to say how well they are spread, or how many directions they use.",
+            f"fewer than {FEWEST}",
+        )
+        return
     elif level == "look":
         yield Finding(
             level,
-            f"Uniformity {number(uniformity, 3)}: the items use a small part of the sphere. A lower temperature (or a "
+            f"Uniformity {number(uniformity)}: the items use a small part of the sphere. A lower temperature (or a "
             "larger weight of the repulsion) spreads them.",
             f"{said}; crowded below {CROWDED:.0%} of it",
         )
     else:
         yield Finding(level, "The items are spread well over the sphere.", said)
     level = health.around.rank
-    used = f"effective rank {number(rank, 3)} of {directions:,}"
+    used = f"effective rank {number(rank)} of {directions:,}"
     if level == "good" and health.around.spread != "bad":  # the noise around one point uses them too
         yield Finding(level, "The embedding uses many of its directions.", used)
     elif level != "good":
@@ -103,11 +115,11 @@ def _geometry(health: Health) -> Iterator[Finding]:
                 "these labels and poor for others."
             )
         bound = FEW_DIRECTIONS if level == "bad" else SOME_DIRECTIONS
-        yield Finding(level, f"{grave}: {number(rank, 3)} of {directions:,}; {reason}", f"{used}; below {bound:.0%}")
+        yield Finding(level, f"{grave}: {number(rank)} of {directions:,}; {reason}", f"{used}; below {bound:.0%}")
     if values["mean_similarity"] > CONE and health.around.spread != "bad":
         yield Finding(
             "look",
-            f"All items lie in a cone: two random ones have a cosine of {number(values['mean_similarity'], 3)}. "
+            f"All items lie in a cone: two random ones have a cosine of {number(values['mean_similarity'])}. "
             "Subtracting the mean embedding would help whoever compares by cosine.",
             f"mean similarity above {CONE}",
         )
@@ -173,22 +185,22 @@ def _labelled(health: Health) -> Iterator[Finding]:
         return
     yield Finding(
         "good" if agreement > AGREEING else "look",
-        f"An item's neighbour is of its class {agreement:.0%} of the time.",
+        f"An item's neighbour is of its class {agreement:.1%} of the time.",
         rate,
     )
     if part > EVEN and tolerance < TORN:
         yield Finding(
             "look",
-            f"Same-class similarity is {number(tolerance, 3)} while uniformity is already "
-            f"{number(values['uniformity'], 3)}: the temperature is too low. Items are pushed from their own class.",
+            f"Same-class similarity is {number(tolerance)} while uniformity is already "
+            f"{number(values['uniformity'])}: the temperature is too low. Items are pushed from their own class.",
             f"tolerance below {TORN} with uniformity past {EVEN:.0%} of what is possible",
         )
     elif part < CROWDED and values["class_gap"] < 0.1:
         yield Finding(
             "look",
-            f"Same-class similarity is {number(tolerance, 3)}, but other classes are nearly as similar "
-            f"({number(tolerance - values['class_gap'], 3)}): the temperature is too high, or training has only begun.",
-            f"class gap {number(values['class_gap'], 3)} below 0.1, uniformity below {CROWDED:.0%} of what is possible",
+            f"Same-class similarity is {number(tolerance)}, but other classes are nearly as similar "
+            f"({number(tolerance - values['class_gap'])}): the temperature is too high, or training has only begun.",
+            f"class gap {number(values['class_gap'])} below 0.1, uniformity below {CROWDED:.0%} of what is possible",
         )
     advice, hardness = health.advice, health.hardness
     if advice.low is not None and advice.high is not None and hardness.same_class is not None:
@@ -209,6 +221,14 @@ def _positives(health: Health) -> Iterator[Finding]:
         return
     positive, nearest = health.values["positive_similarity"], float(health.separation[0])
     said = f"two views {number(positive)}, nearest other item {number(nearest)}"
+    if health.around.identical_views:
+        yield Finding(
+            "look",
+            "The two views of every item are identical: nothing is said about views. Are they the same file, or was "
+            "nothing augmented?",
+            f"alignment below {IDENTICAL:g}",
+        )
+        return
     if positive > nearest:
         yield Finding("good", "The two views of an item are closer than its nearest other item.", said)
     else:

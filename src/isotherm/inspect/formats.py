@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import csv
 import itertools
-import zipfile
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotherm.data.declared import believable, fits, npz_arrays
+from isotherm.data.stored import watched
+
 Array = NDArray[Any]
 LABEL_KEYS = ("labels", "label", "y", "targets", "target", "class")
+FLOATS = "its float columns"
+"""The key of an embedding that has a column a dimension."""
+KNOWN = ".npy, .npz, .pt, .parquet, .safetensors, .csv, .tsv"
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
 PICKLE = "it is a Python pickle, which can run any program when it is opened. Save the array with numpy.save instead."
 
@@ -31,12 +38,14 @@ class Column:
     shape: tuple[int, ...]
     take: Callable[[Array | None], Any]
     """The given rows (all of them for None), as an array or a tensor."""
+    refusal: str | None = None
+    """Why it cannot be taken."""
 
 
 def arrays(path: Path) -> dict[str, Column]:
     """The arrays in a file, by key ('' for the only one)."""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; an embedding file is wanted (.npy, .npz, .pt, .parquet, .safetensors).")
+        raise ValueError(f"{path} is a folder; an embedding file is wanted ({KNOWN}). A run: isotherm evaluate {path}")
     if not path.exists():
         raise ValueError(f"there is no file {path}.")
     kind = path.suffix.lower()
@@ -54,16 +63,44 @@ def arrays(path: Path) -> dict[str, Column]:
         ".tsv": _csv,
     }
     if kind not in readers:
-        raise ValueError(f"{path}: unknown format '{kind}'; known are .npy, .npz, .pt, .parquet and .safetensors.")
+        raise ValueError(f"{path}: unknown format '{kind}'; known are {KNOWN}.")
+    with _as_sentence(path, kind):
+        return {name: _checked(path, kind, column) for name, column in readers[kind](path).items()}
+
+
+@contextmanager
+def _as_sentence(path: Path, kind: str) -> Iterator[None]:
+    """Whatever a damaged file makes its reader raise."""
     try:
-        return readers[kind](path)
+        yield
     except ModuleNotFoundError:
         raise
-    except Exception as error:  # whatever a damaged file makes its reader raise
+    except Exception as error:
         if isinstance(error, ValueError) and str(error).startswith(str(path)):
             raise
         said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ValueError(f"{path} cannot be read as {kind}: {said}.") from error
+
+
+def _checked(path: Path, kind: str, column: Column) -> Column:
+    """A column that is taken only if the file and the memory can hold it, and is as long as was said."""
+    file = watched(path)
+
+    def take(rows: Array | None) -> Any:
+        if column.refusal is not None:
+            raise ValueError(column.refusal)
+        each = 4 * math.prod(column.shape[1:])  # as float32, the way it will be examined
+        with _as_sentence(path, kind):
+            file.check()
+            believable(path, each * column.shape[0] if column.shape else 0, path.stat().st_size)
+            wanted = column.shape[0] if rows is None and column.shape else 0 if rows is None else len(rows)
+            fits(path, each * wanted, "Give a sample, such as --sample 50000.")
+            result = column.take(rows)
+            if column.shape and len(result) != wanted:
+                raise ValueError(f"{path} is damaged: it declares {wanted:,} rows, {len(result):,} came. Replace it.")
+            return result
+
+    return Column(column.shape, take)
 
 
 def _npy(path: Path) -> dict[str, Column]:
@@ -71,6 +108,10 @@ def _npy(path: Path) -> dict[str, Column]:
         head = file.read(6)
     if head[:1] == b"\x80":
         raise ValueError(f"{path} is refused: {PICKLE}")
+    if head != b"\x93NUMPY":
+        raise ValueError(
+            f"{path} cannot be read as .npy: it does not begin like one. Text belongs into a .csv or .txt."
+        )
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
@@ -82,23 +123,16 @@ def _npy(path: Path) -> dict[str, Column]:
 
 def _npz(path: Path) -> dict[str, Column]:
     columns = {}
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.namelist():
-            with archive.open(member) as file:
-                version = np.lib.format.read_magic(file)
-                first = version == (1, 0)
-                header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-                shape, _, dtype = header(file)
-            name = member.removesuffix(".npy")
+    for name, (shape, dtype) in npz_arrays(path).items():
 
-            def take(rows: Array | None, name: str = name, dtype: np.dtype[Any] = dtype) -> Array:
-                if dtype.hasobject:
-                    raise ValueError(f"{path}:{name} is refused: it holds Python objects, and {PICKLE}")
-                with np.load(path, allow_pickle=False) as result:
-                    array: Array = result[name]
-                return array if rows is None else array[rows]
+        def take(rows: Array | None, name: str = name, dtype: np.dtype[Any] = dtype) -> Array:
+            if dtype.hasobject:
+                raise ValueError(f"{path}:{name} is refused: it holds Python objects, and {PICKLE}")
+            with np.load(path, allow_pickle=False) as result:
+                array: Array = result[name]
+            return array if rows is None else array[rows]
 
-            columns[name] = Column(shape, take)
+        columns[name] = Column(shape, take)
     return columns
 
 
@@ -122,12 +156,28 @@ def _pt(path: Path) -> dict[str, Column]:
     columns = {}
     for name, value in result.items():
         if isinstance(value, Tensor):
-            columns[str(name)] = _at_hand(value.detach())
+            columns[str(name)] = _tensor(f"{path}:{name}" if name else str(path), value.detach())
         elif isinstance(value, list | tuple) and all(isinstance(v, int | float | str) for v in value):
             columns[str(name)] = _at_hand(np.asarray(value))
     if not columns:
         raise ValueError(f"{path} holds no tensor.")
     return columns
+
+
+def _tensor(name: str, value: Tensor) -> Column:
+    """A tensor; what does not hold a number for each of its places is refused when it is asked for."""
+    if value.is_nested:
+        raise ValueError(f"{name} cannot be read: it is nested.")
+    plain = value.layout == torch.strided
+    kinds = {
+        "is sparse; save tensor.to_dense()": not plain,
+        "is quantised; save tensor.dequantize()": value.is_quantized,
+        "is on the device 'meta' and holds no numbers": value.is_meta,
+        "repeats numbers that it holds once; save tensor.clone()": plain
+        and value.numel() * value.element_size() > value.untyped_storage().nbytes(),
+    }
+    wrong = next((f"{name} cannot be read: it {what}." for what, is_so in kinds.items() if is_so), None)
+    return Column(tuple(value.shape), _at_hand(value).take, wrong)
 
 
 def _safetensors(path: Path) -> dict[str, Column]:
@@ -213,7 +263,7 @@ def _parquet(path: Path) -> dict[str, Column]:
             parts = [np.stack([c.to_numpy(zero_copy_only=False) for c in b.columns], 1) for b in batches(wide, rows)]
             return np.concatenate(parts)
 
-        columns["its float columns"] = Column((n, len(wide)), together)
+        columns[FLOATS] = Column((n, len(wide)), together)
     return columns
 
 
@@ -223,14 +273,35 @@ def _lines(path: Path) -> dict[str, Column]:
 
 
 def _csv(path: Path) -> dict[str, Column]:
-    """Columns of texts, under the names in the first line; a single column may do without."""
+    """Columns of texts, under the names in the first line; a single column, and numbers only, may do without.
+
+    Columns of fractions are one array, too: an embedding with a column a dimension.
+    """
     with path.open(newline="", encoding="utf-8") as file:
         table = [row for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row]
     if len({len(row) for row in table}) > 1:
         raise ValueError(f"{path} has rows of different lengths.")
     if table and len(table[0]) == 1 and table[0][0].lower() not in LABEL_KEYS:
         table.insert(0, [""])
-    return {str(name): _at_hand(np.array(values)) for name, *values in zip(*table, strict=True)}
+    elif table and all(map(_is_number, table[0])):
+        table.insert(0, [str(i) for i in range(len(table[0]))])
+    columns = {str(name): np.array(values) for name, *values in zip(*table, strict=True)}
+    result = {name: _at_hand(values) for name, values in columns.items()}
+    wide = [values.astype(np.float64) for values in columns.values() if _fractions(values)]
+    return result | ({FLOATS: _at_hand(np.stack(wide, 1))} if len(wide) > 1 else {})
+
+
+def _fractions(values: Array) -> bool:
+    """Whether texts are numbers, and not all of them whole, as labels and ids are."""
+    return all(map(_is_number, values)) and not all(v.strip().lstrip("+-").isdecimal() for v in values)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _at_hand(values: Any) -> Column:

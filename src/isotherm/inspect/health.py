@@ -23,7 +23,7 @@ from isotherm.measures.embedding import Around
 from isotherm.measures.measure import take
 from isotherm.measures.subject import Subject
 from isotherm.pairing import unit
-from isotherm.report import Finding
+from isotherm.report import Finding, number
 
 Floats = NDArray[np.float64]
 DIRECTIONS = 64
@@ -113,7 +113,7 @@ class Examined(Subject):
 def examine(
     z: Tensor,
     labels: Tensor | None = None,
-    views: Tensor | None = None,
+    views: Tensor | tuple[Tensor, Tensor] | None = None,
     *,
     name: str = "embedding",
     classes: Sequence[str] = (),
@@ -122,36 +122,48 @@ def examine(
 ) -> Health:
     """All measures of an embedding, (N, D): exact over all pairs, in the memory of a few tiles.
 
-    `labels` (N,) bring the measures of classes, `views` (N, D), another view of each item, those of positives. Only the
-    effective number of negatives is measured on a sample of queries, chosen by `seed`.
+    `labels` (N,) bring the measures of classes; items labelled −1 have none, and are left out of those. `views` (N, D),
+    another view of each item, or two views of each, bring the measures of positives. Only the effective number of
+    negatives is measured on a sample of queries, chosen by `seed`.
     """
     n, d = z.shape if z.ndim == 2 else (0, 0)
     u = unit(z, "z")
-    subject = Examined(u, labels, None if views is None else (u, views), seed)
-    per_class, chance = ((), None) if labels is None else _classes(subject, classes)
-    queries = Queries(u, labels, seed)
+    complete = labels if labels is not None and bool((labels >= 0).all()) else None
+    subject = Examined(u, complete, (u, views) if isinstance(views, Tensor) else views, seed)
+    labelled, gaps = _labelled(subject, labels)
+    per_class, chance = ((), None) if labelled is None else _classes(labelled, classes)
+    values = _values(subject, labelled)
+    queries = Queries(u, complete, seed)
     lengths = torch.linalg.vector_norm(z.double(), dim=1)
     health = Health(
         name=name,
         n=n,
         d=d,
         norms=Norms(float(lengths.min()), float(lengths.mean()), float(lengths.max()), float(lengths.std())),
-        values=take([m for m in measures().values() if m.healthy is not None], subject),
+        values=values,
         limit=even_uniformity(d),
         chance=chance,
         classes=per_class,
         edges=np.linspace(-1, 1, BINS + 1),
-        histograms=_histograms(subject),
+        histograms=_histograms(subject, labelled),
         spectrum=spectrum(u).cpu().numpy(),
         projections=_projected(u, seed),
         separation=None if views is None else subject.separation[1].cpu().numpy(),
         hardness=hardness_of(queries),
-        advice=advise(queries),
+        advice=advise(queries, _against(Around(values, n, d, even_uniformity(d), chance))),
         duplicates=_duplicates(z),
         constant_columns=tuple((z.amax(0) == z.amin(0)).nonzero()[:, 0].tolist()),
         findings=(),
     )
-    return dataclasses.replace(health, findings=gravest_first([*notes, *found_in(health)]))
+    return dataclasses.replace(health, findings=gravest_first([*notes, *gaps, *found_in(health)]))
+
+
+def values_of(z: Tensor, labels: Tensor | None = None, views: Tensor | None = None, seed: int = 0) -> dict[str, float]:
+    """The measures of `examine`, and nothing else."""
+    u = unit(z, "z")
+    complete = labels if labels is not None and bool((labels >= 0).all()) else None
+    subject = Examined(u, complete, None if views is None else (u, views), seed)
+    return _values(subject, _labelled(subject, labels)[0])
 
 
 def examine_embedding(embedding: Embedding, seed: int = 0) -> Health:
@@ -167,9 +179,43 @@ def examine_embedding(embedding: Embedding, seed: int = 0) -> Health:
     )
 
 
-def _histograms(subject: Subject) -> dict[str, Floats]:
+def _labelled(subject: Examined, labels: Tensor | None) -> tuple[Examined | None, list[Finding]]:
+    """The items that have a label, with their labels; and what is to be said of those that have none."""
+    if labels is None or subject.labels is not None:
+        return (None if labels is None else subject), []
+    known = labels >= 0
+    said = f"{int((~known).sum()):,} of {len(labels):,} items are labelled −1, which is taken for no label"
+    if int(known.sum()) < 2:
+        return None, [Finding("look", f"{said}: nothing is said about classes.")]
+    part = Examined(subject.embeddings[known], labels[known], None, subject.seed)
+    return part, [Finding("look", f"{said}; what is said about classes leaves them out.")]
+
+
+def _values(subject: Examined, labelled: Examined | None) -> dict[str, float]:
+    """Every measure that has a healthy range; those of classes over the items that have one."""
+    shown = [m for m in measures().values() if m.healthy is not None]
+    values = take(shown, subject)
+    if labelled is not None and labelled is not subject:
+        values |= take([m for m in shown if "labels" in m.needs], labelled)
+    return {m.name: values[m.name] for m in shown if m.name in values}
+
+
+def _against(around: Around) -> str:
+    """Why no temperature should be recommended."""
+    if around.spread == "bad":
+        return (
+            f"the embedding is nearly collapsed (uniformity {number(around.values['uniformity'])} of "
+            f"{number(around.limit, 3)}), and a range would describe the noise around one point. Mend the collapse "
+            "first."
+        )
+    if around.identical_views:
+        return "the two views of every item are identical, so that there is no positive to weigh negatives against."
+    return ""
+
+
+def _histograms(subject: Subject, labelled: Subject | None) -> dict[str, Floats]:
     """The part of the pairs in each bin of similarity, by kind of pair."""
-    pairs = subject.pairs
+    pairs = (labelled or subject).pairs
     kinds = {"all pairs": pairs.histogram}
     if pairs.same_class is not None:
         apart = pairs.histogram - pairs.same_class
@@ -177,7 +223,7 @@ def _histograms(subject: Subject) -> dict[str, Floats]:
         kinds = {kind: counts for kind, counts in both.items() if counts.sum()}
     if "views" in subject.has:
         a, b = subject.views
-        kinds = {"two views of an item": _binned((a * unit(b, "views").to(a)).sum(1)), **kinds}
+        kinds = {"two views of an item": _binned((unit(a, "views") * unit(b, "views").to(a)).sum(1)), **kinds}
     return {kind: _parts(counts) for kind, counts in kinds.items()}
 
 

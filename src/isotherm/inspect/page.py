@@ -25,20 +25,36 @@ LAYOUTS = ("tsne", "pca", "none")
 
 def page_of(health: Health, embedding: Embedding, layout: str = "tsne", seed: int = 0, command: str = "") -> Page:
     """The page; `layout` is how its map is made: tsne, pca or none."""
-    labelled = f" in {len(health.classes):,} classes" if health.classes else ""
-    page = Page(
-        f"Embedding {health.name}",
-        f"{health.n:,} items{labelled}, {health.d:,} dimensions: is it healthy, and which temperature suits it?",
-        kicker="Isotherm inspect",
-        footer=f"isotherm {__version__}. Items are normalized to length 1 before anything is measured; "
-        f"all pairs count. Random choices use seed {seed}.",
+    lead = f"{_described(health)}: is it healthy, and which temperature suits it?"
+    page = Page(f"Embedding {health.name}", lead, kicker="Isotherm inspect", footer=footer(seed))
+    add_health(page, health, embedding, layout, seed)
+    if command:
+        page.section("Again")
+        page.code(command)
+    return page
+
+
+def footer(seed: int) -> str:
+    """What holds for every number of the page."""
+    return (
+        f"isotherm {__version__}. Items are normalized to length 1 before anything is measured; "
+        f"all pairs count. Random choices use seed {seed}."
     )
+
+
+def _described(health: Health) -> str:
+    labelled = f" in {len(health.classes):,} classes" if health.classes else ""
+    return f"{health.n:,} items{labelled}, {health.d:,} dimensions"
+
+
+def add_health(page: Page, health: Health, embedding: Embedding, layout: str = "tsne", seed: int = 0) -> None:
+    """Everything about an embedding, at the end of a page."""
     values, advice = health.values, health.advice
     page.facts(
         [
             ("embeddings", health.n, f"{health.d:,} dimensions"),
             ("uniformity", values["uniformity"], f"{number(health.limit, 3)} at best"),
-            ("effective rank", float(f"{values['effective_rank']:.3g}"), f"of {min(health.d, health.n - 1):,}"),
+            ("effective rank", values["effective_rank"], f"of {min(health.d, health.n - 1):,}"),
             *(
                 [("neighbours agree", f"{values['nearest_agreement']:.1%}", f"by chance {health.chance:.1%}")]
                 if "nearest_agreement" in values
@@ -75,10 +91,6 @@ def page_of(health: Health, embedding: Embedding, layout: str = "tsne", seed: in
                 [[c.name, c.items, c.tolerance, c.agreement] for c in worst[:200]],
                 caption="The first 200" if len(worst) > 200 else "",
             )
-    if command:
-        page.section("Again")
-        page.code(command)
-    return page
 
 
 def _reach(health: Health) -> Lines:
@@ -204,14 +216,14 @@ def _map(embedding: Embedding, layout: str, seed: int) -> Scatter:
         names = [f"row {row:,}" for row in rows]
     else:
         codes = embedding.labels[chosen].numpy()
-        order = np.argsort(-np.bincount(codes, minlength=len(embedding.classes)), kind="stable")
+        order = np.argsort(-np.bincount(codes[codes >= 0], minlength=len(embedding.classes)), kind="stable")
         named = sorted(order[:NAMED].tolist()) if len(order) > NAMED + 1 else list(range(len(order)))
         groups = {embedding.classes[c]: np.flatnonzero(codes == c) for c in named}
         groups = {name: where for name, where in groups.items() if len(where)}
-        rest = np.flatnonzero(~np.isin(codes, named))
-        if len(rest):
-            groups["other classes"] = rest
-        names = [f"{embedding.classes[c]} · row {row:,}" for c, row in zip(codes, rows, strict=True)]
+        others = {"other classes": (codes >= 0) & ~np.isin(codes, named), "no label": codes < 0}
+        groups |= {name: np.flatnonzero(where) for name, where in others.items() if where.any()}
+        called = [*embedding.classes, "no label"]
+        names = [f"{called[c]} · row {row:,}" for c, row in zip(codes, rows, strict=True)]
     return Scatter(
         f"{len(chosen):,} of {n:,} items, {how}",
         [Points(name, at[where, 0], at[where, 1], [names[i] for i in where]) for name, where in groups.items()],

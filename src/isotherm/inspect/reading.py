@@ -30,10 +30,10 @@ class Embedding:
     z: Tensor
     """(N, D), float32."""
     labels: Tensor | None
-    """(N,): indices in `classes`."""
+    """(N,): indices in `classes`; −1 for no label."""
     classes: tuple[str, ...]
-    views: Tensor | None
-    """(N, D): another view of each item."""
+    views: Tensor | tuple[Tensor, Tensor] | None
+    """(N, D): another view of each item; or two views of each."""
     rows: Tensor
     """(N,): which rows of the file these are."""
     total: int
@@ -72,12 +72,42 @@ def read(
     """The embeddings of a file, with labels and a second view if there are any.
 
     `labels` and `views` name a key or column of the same file, another file, or `FILE:KEY`. `sample` takes that many
-    rows, chosen by `seed`. `drop` leaves out rows that are not finite or zero, which are an error otherwise.
+    rows, chosen by `seed`. `drop` leaves out rows that are not finite, zero, or without a label, which are an error
+    otherwise.
     """
     path = Path(path)
     columns = arrays(path)
     name, column = _matrix(path, columns, key)
     total, d = column.shape
+    notes: list[Finding] = []
+    rows = _chosen(path, total, d, sample, seed, notes)
+    z = _floats(column.take(rows), str(path), notes)
+    codes: Tensor | None = None
+    classes: tuple[str, ...] = ()
+    missing = torch.zeros(len(z), dtype=torch.bool)
+    if result := _beside(path, columns, labels, "labels", LABEL_KEYS, notes, but=name):
+        codes, classes, missing = _classes(_as_many(result[0], result[1], total, rows), result[0])
+    second = None
+    if views is not None and (other := _beside(path, columns, views, "views", (), notes, but=name)):
+        if len(other[1].shape) != 2 or other[1].shape[1] != d:
+            raise ValueError(f"views must be {d} wide like the embeddings, {other[0]} has shape {other[1].shape}.")
+        second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
+    indices = torch.arange(total) if rows is None else torch.from_numpy(rows)
+    keep = _sound(z, indices, str(path), drop, notes)
+    keep &= _kept(missing, "have no label", indices, "labels", drop, notes)
+    if second is not None:
+        keep &= _sound(second, indices, "views", drop, notes)
+    if int(keep.sum()) < 2:
+        raise ValueError(f"{path} has {int(keep.sum())} usable embeddings; at least 2 are needed.")
+    if not keep.all():
+        z, indices = z[keep], indices[keep]
+        codes, second = (None if part is None else part[keep] for part in (codes, second))
+    title = path.name if not name else f"{path.name}:{name}"
+    return Embedding(title, z, codes, classes, second, indices, total, tuple(notes))
+
+
+def _chosen(path: Path, total: int, d: int, sample: int | None, seed: int, notes: list[Finding]) -> Array | None:
+    """Which rows are to be read, None for all; what is to be said of it."""
     if sample is not None and sample < 2:
         raise ValueError(f"a sample needs at least 2 rows, got {sample}.")
     if sample is None and total > LIMIT:
@@ -86,41 +116,16 @@ def read(
             f"{path} holds {total:,} embeddings; all pairs of them would take about {number(hours, 2)} hours. "
             f"Give a sample, such as --sample 50000 (or --sample {total} for all of them)."
         )
-    rows: Array | None = None
-    notes: list[Finding] = []
+    rows = None
     if sample is not None and sample < total:
         rows = np.sort(np.random.default_rng(seed).choice(total, sample, replace=False))
         notes.append(Finding("look", f"{sample:,} of the file's {total:,} rows were examined.", f"seed {seed}"))
     if d > total:
-        notes.append(
-            Finding(
-                "look",
-                f"There are more columns than rows ({total:,} × {d:,}). Rows must be items: is the array transposed?",
-                "d > n",
-            )
+        transposed = (
+            f"There are more columns than rows ({total:,} × {d:,}). Rows must be items: is the array transposed?"
         )
-    z = _floats(column.take(rows), str(path), notes)
-    result = _beside(path, columns, labels, "labels", LABEL_KEYS, notes, but=name)
-    codes, classes = (None, ()) if result is None else _classes(_as_many(result[0], result[1], total, rows), result[0])
-    second = None
-    if views is not None:
-        other = _beside(path, columns, views, "views", (), notes, but=name)
-        assert other is not None
-        if len(other[1].shape) != 2 or other[1].shape[1] != d:
-            raise ValueError(f"views must be {d} wide like the embeddings, {other[0]} has shape {other[1].shape}.")
-        second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
-    indices = torch.arange(total) if rows is None else torch.from_numpy(rows)
-    keep = _sound(z, indices, str(path), drop, notes)
-    if second is not None:
-        keep &= _sound(second, indices, "views", drop, notes)
-    if not keep.all():
-        z, indices = z[keep], indices[keep]
-        codes = None if codes is None else codes[keep]
-        second = None if second is None else second[keep]
-    if len(z) < 2:
-        raise ValueError(f"{path} has {len(z)} usable embeddings; at least 2 are needed.")
-    title = path.name if not name else f"{path.name}:{name}"
-    return Embedding(title, z, codes, classes, second, indices, total, tuple(notes))
+        notes.append(Finding("look", transposed, "d > n"))
+    return rows
 
 
 def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple[str, Column]:
@@ -133,6 +138,10 @@ def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple
     else:
         fit = [name for name, c in columns.items() if len(c.shape) == 2 and c.shape[1] > 1]
         known = [name for name in EMBEDDING_KEYS if name in fit]
+        thin = [c.shape for c in columns.values() if len(c.shape) == 2]
+        if not fit and thin:
+            n = thin[0][0]
+            raise ValueError(f"{path} holds {n:,} × 1: one number an item; an embedding has 2 dimensions or more.")
         if not fit:
             raise ValueError(f"{path} holds no embeddings: a 2-D array is wanted, one row per item; it has {shapes}.")
         if len(fit) > 1 and not known:
@@ -229,20 +238,25 @@ def _sound(z: Tensor, indices: Tensor, name: str, drop: bool, notes: list[Findin
         (~torch.isfinite(z).all(1), "NaN or infinite numbers"),
         ((z == 0).all(1), "nothing but zeros, which have no direction"),
     ):
-        if not bad.any():
-            continue
-        which = indices[bad][:5].tolist()
-        said = f"{int(bad.sum()):,} of {len(z):,} rows hold {what}: row{'s' * (len(which) > 1)} "
-        said += ", ".join(map(str, which)) + (" …" if int(bad.sum()) > 5 else "")
-        if not drop:
-            raise ValueError(f"{name}: {said}. Mend them, or leave them out with --drop.")
-        notes.append(Finding("bad", f"{said}. They were left out.", "rows are counted from 0"))
-        keep &= ~bad
+        keep &= _kept(bad, f"hold {what}", indices, name, drop, notes)
     return keep
 
 
-def _classes(raw: Any, name: str) -> tuple[Tensor, tuple[str, ...]]:
-    """Labels of any type as indices in a list of class names."""
+def _kept(bad: Tensor, what: str, indices: Tensor, name: str, drop: bool, notes: list[Finding]) -> Tensor:
+    """The rows that are not bad; an error unless those may be dropped."""
+    count = int(bad.sum())
+    if count:
+        which = indices[bad][:5].tolist()
+        said = f"{count:,} of {len(bad):,} rows {what}: row{'s' * (len(which) > 1)} "
+        said += ", ".join(map(str, which)) + (" …" if count > 5 else "")
+        if not drop:
+            raise ValueError(f"{name}: {said}. Mend them, or leave them out with --drop.")
+        notes.append(Finding("bad", f"{said}. They were left out.", "rows are counted from 0"))
+    return ~bad
+
+
+def _classes(raw: Any, name: str) -> tuple[Tensor, tuple[str, ...], Tensor]:
+    """Labels of any type as indices in a list of class names, −1 for no label; and which of them are missing."""
     labels = raw.numpy() if isinstance(raw, Tensor) else np.asarray(raw)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -250,15 +264,27 @@ def _classes(raw: Any, name: str) -> tuple[Tensor, tuple[str, ...]]:
         raise ValueError(
             f"labels must be one per row; {name} has shape {labels.shape}. Of one-hot rows take the argmax."
         )
+    missing = _missing(labels)
+    there = labels[~missing]
     if labels.dtype.kind == "f":
-        if not np.isfinite(labels).all() or (labels != np.round(labels)).any():
-            raise ValueError(f"labels must be classes: integers or texts; {name} holds fractions or NaN.")
-        labels = labels.astype(np.int64)
+        if not np.isfinite(there).all() or (there != np.round(there)).any():
+            raise ValueError(f"labels must be classes: integers or texts; {name} holds fractions or infinities.")
+        there = there.astype(np.int64)
     if labels.dtype.kind == "O":
-        if any(label is None for label in labels):
-            raise ValueError(f"labels must be there for every row; {name} has gaps.")
-        labels = labels.astype(str)
+        there = there.astype(str)
     if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8", "replace")
-    kinds, codes = np.unique(labels, return_inverse=True)
-    return torch.from_numpy(codes.astype(np.int64)), tuple(str(k) for k in kinds)
+        there = np.char.decode(there, "utf-8", "replace")
+    kinds, codes = np.unique(there, return_inverse=True)
+    unknown = [str(k) for k in kinds[:1]] == ["-1"] and all(str(k).lstrip("-").isdecimal() for k in kinds)
+    whole = np.full(len(labels), -1, dtype=np.int64)
+    whole[~missing] = codes - unknown
+    return torch.from_numpy(whole), tuple(str(k) for k in kinds[int(unknown) :]), torch.from_numpy(missing)
+
+
+def _missing(labels: Array) -> Array:
+    """Where a label is not there: None, NaN, or an empty text."""
+    if labels.dtype.kind == "f":
+        return np.isnan(labels)
+    if labels.dtype.kind in "OUS":
+        return np.array([label is None or label in ("", b"") or str(label) == "nan" for label in labels], dtype=bool)
+    return np.zeros(len(labels), dtype=bool)

@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 LOW, HIGH = 0.1, 0.5
 """The part of the negatives that a query's repulsion should reach."""
 QUERIES = 128
-FEWEST = 20
+FEWEST = 50
 """Negatives below which a tenth of them means nothing."""
 GRID = np.geomspace(0.01, 2.0, 24)
 PROFILES = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -155,10 +155,15 @@ def hardness_of(queries: Queries) -> Hardness:
     )
 
 
-def advise(queries: Queries) -> Advice:
-    """The temperatures at which the repulsion reaches neither too few nor too many negatives."""
+def advise(queries: Queries, against: str = "") -> Advice:
+    """The temperatures at which the repulsion reaches neither too few nor too many negatives.
+
+    `against` says why none should be recommended, whatever the similarities are.
+    """
     m = queries.s.shape[1]
     nothing = (None,) * 5
+    if against:
+        return Advice(*nothing, f"No temperature is recommended: {against}")
     if m < FEWEST:
         return Advice(
             *nothing, f"No temperature is recommended: {m} negatives are too few to speak of a tenth of them."
@@ -172,6 +177,7 @@ def advise(queries: Queries) -> Advice:
             "that at any sensible temperature nearly all negatives count alike. Mend the collapse first.",
         )
     low, high = _short(low), _short(high)
+    own = "" if queries.same is None else ", and those are often of the query's own class"
     profile = queries.reach(Cosine(low, high))
     return Advice(
         low=low,
@@ -181,10 +187,10 @@ def advise(queries: Queries) -> Advice:
         profile_reach=profile,
         reasoning=(
             f"Between τ = {low:g} and τ = {high:g} a query's repulsion amounts to {LOW:.0%} to {HIGH:.0%} of its "
-            f"negatives (exp H(r), mean over {len(queries.s)} queries). Below, the nearest few take it all, and those "
-            "are often of the query's own class; above, most negatives count alike and the loss hardly tells hard from "
-            "easy. The part reached hardly depends on how many negatives there are, so the range holds for another "
-            "batch size. It describes the embedding as it is: training at another τ moves it, so look again afterwards."
+            f"negatives (exp H(r), mean over {len(queries.s)} queries). Below, the nearest few take it all{own}; "
+            "above, most negatives count alike and the loss hardly tells hard from easy. The part reached hardly "
+            "depends on how many negatives there are, so the range holds for another batch size. It describes "
+            "the embedding as it is: training at another τ moves it, so look again afterwards."
             f"\n\nFor DySTreSS take tau_min = {low:g} and tau_max = {high:g}: the sharp end for similarities around 0, "
             "where true negatives lie, the soft end towards ±1, where false negatives lie. That profile reaches "
             f"{profile:.0%} of the negatives."

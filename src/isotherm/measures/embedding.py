@@ -26,6 +26,10 @@ CONE = 0.5
 NO_BETTER = 0.05
 """What nearest neighbours must agree above chance, as a part of what is possible."""
 AGREEING = 0.7
+FEWEST = 20
+"""Items below which nothing can be called well spread."""
+IDENTICAL = 1e-10
+"""Alignment below which the two views are one, up to rounding."""
 PROJECTED = np.linspace(-4, 4, 65)
 """Bins of a projection, in units of the spread it has when the embedding is even."""
 
@@ -57,6 +61,15 @@ class Around:
         return "bad" if part < FEW_DIRECTIONS else "look" if part < SOME_DIRECTIONS else "good"
 
     @property
+    def few(self) -> bool:
+        """Whether there are too few items to call anything good."""
+        return self.n < FEWEST
+
+    @property
+    def identical_views(self) -> bool:
+        return self.values.get("alignment", 1.0) < IDENTICAL
+
+    @property
     def no_better_than_chance(self) -> bool:
         chance = self.chance or 0.0
         return self.values["nearest_agreement"] < chance + NO_BETTER * (1 - chance)
@@ -64,6 +77,8 @@ class Around:
     @property
     def told_apart(self) -> Level:
         """Whether an item is nearer to its other view than to its nearest other items."""
+        if self.identical_views:
+            return "look"
         gap = self.values["positive_similarity"] - self.values["nearest_negative"]
         return "good" if gap > 0 else "bad"
 
@@ -119,7 +134,7 @@ def tolerance(subject: Any) -> Any:
     needs=("embeddings", "views"),
     better="lower",
     monitor=True,
-    healthy=lambda a: a.below("alignment", 0.6),
+    healthy=lambda a: Healthy("above 0, below 0.6", "look" if a.identical_views else a.below("alignment", 0.6).level),
 )
 def alignment(subject: Any) -> Any:
     """Mean squared distance of the two views of an item; 0 when views do not matter."""

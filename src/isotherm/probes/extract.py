@@ -36,7 +36,7 @@ def features_of(
     all_features: Tensor | None = None
     for start in range(0, len(images), batch):
         indices = torch.arange(start, min(start + batch, len(images)))
-        x = recipe.plain(images.pixels[indices].to(device), size)
+        x = recipe.plain(images.at(indices).to(device), size)
         part = features(encoder, append_bits(x, images, indices), layer)
         if all_features is None:
             all_features = torch.empty(len(images), part.shape[1])

@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from isotherm import screen
 from isotherm.measures.catalogue import measures
 from isotherm.measures.measure import Measure
 from isotherm.train.config import Config, Runtime
@@ -39,7 +39,7 @@ class Progress:
     def __enter__(self) -> Self:
         if self.visible and sys.stderr.isatty():
             columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
-            self.bar = Bar(*columns, console=Console(stderr=True))
+            self.bar = Bar(*columns, console=screen.console(stderr=True))
             self.task = self.bar.add_task("starting", total=self.steps, completed=self.first)
             self.bar.start()
         return self

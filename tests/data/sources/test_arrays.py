@@ -1,7 +1,10 @@
 """Arrays in numpy's own files, and broken ones."""
 
+import os
+
 import numpy as np
 import pytest
+import torch
 
 from isotherm.data.sets import load
 from written import noise, same
@@ -73,3 +76,13 @@ def test_labels_that_number_no_classes_are_refused(tmp_path):
     np.save(tmp_path / "none.npy", noise(0, 3, 4, 4))
     with pytest.raises(ValueError, match="holds no images"):
         load(f"arrays:{tmp_path / 'none.npy'}")
+
+
+def test_an_array_that_is_cut_under_its_reader_is_a_sentence(tmp_path):
+    np.save(tmp_path / "a.npy", noise(4000, 8, 8))
+    images = load(f"arrays:{tmp_path / 'a.npy'}")
+    some = images.subset(torch.arange(10))
+    os.truncate(tmp_path / "a.npy", 1000)
+    with pytest.raises(ValueError, match=r"a\.npy was changed while it was in use"):
+        images.at(torch.tensor([3999]))
+    assert len(some.at(torch.arange(10))) == 10  # in memory

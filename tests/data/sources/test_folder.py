@@ -159,6 +159,31 @@ def test_links_to_nowhere_and_in_circles_bring_no_images(tree):
     assert any("broken.png" in note or "skipped" in note for note in after.notes)
 
 
+@pytest.mark.parametrize("leads", ["up", "to another class", "out of the set", "within"])
+def test_a_link_to_a_folder_brings_no_images_of_another_class(tree, leads):
+    before = load(f"folder:{tree}", size=8)
+    (tree / "train" / "bee" / "young").mkdir()
+    target = {
+        "up": tree / "train",
+        "to another class": tree / "train" / "ant",
+        "out of the set": tree / "val" / "ant",
+        "within": tree / "train" / "bee" / "young",
+    }[leads]
+    (tree / "train" / "bee" / "link").symlink_to(target)
+    after = load(f"folder:{tree}", size=8)
+    assert torch.equal(after.ids, before.ids)
+    assert torch.equal(after.labels, before.labels)
+    assert after.notes == (f"1 link to a folder not followed: {tree / 'train' / 'bee' / 'link'}",)
+
+
+def test_a_class_folder_may_be_a_link_but_not_to_all_classes(tree):
+    (tree / "train" / "cat").symlink_to(tree / "val" / "ant")
+    assert load(f"folder:{tree}", size=8).labels.tolist() == [0, 0, 0, 1, 1, 2]
+    (tree / "train" / "dog").symlink_to(tree)
+    with pytest.raises(ValueError, match="train/dog is a link to the folder of all classes, or above it"):
+        load(f"folder:{tree}", size=8)
+
+
 def test_wide_pixels_are_brought_to_bytes_or_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "root"))
     folder = tmp_path / "set" / "train" / "wide"
@@ -169,3 +194,8 @@ def test_wide_pixels_are_brought_to_bytes_or_refused(tmp_path, monkeypatch):
     Image.fromarray(gray.astype(np.float32) / 255).save(folder / "b.tiff")
     with pytest.raises(ValueError, match="floating-point numbers of an unknown range"):
         load(f"folder:{tmp_path / 'set'}", size=8, bad="error")
+
+
+def test_a_cache_larger_than_the_disk_is_refused_before_it_is_written(tree):
+    with pytest.raises(OSError, match=r"has no room for 5 images of 3000000×3000000: they take 125,728.5 GiB"):
+        load(f"folder:{tree}", size=3_000_000)

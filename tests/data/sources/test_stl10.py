@@ -1,6 +1,9 @@
 """STL-10: images are stored column by column."""
 
+import os
+
 import pytest
+import torch
 
 from isotherm.data.sets import SETS, load
 from written import noise, same
@@ -19,6 +22,10 @@ def test_stl10_is_stored_column_by_column(tmp_path, inner):
     same(load("stl10", root=tmp_path), pixels, [0, 9, 1])
     same(load("stl10", "test", root=tmp_path), pixels, [0, 9, 1], first_id=5_000)
     same(load("stl10", "unlabeled", root=tmp_path), pixels, [-1, -1, -1], first_id=13_000)
+    images = load("stl10", "unlabeled", root=tmp_path)
+    os.truncate(folder / "unlabeled_X.bin", 1000)
+    with pytest.raises(ValueError, match=r"unlabeled_X\.bin was changed while it was in use"):
+        images.at(torch.arange(3))
     (folder / "train_y.bin").write_bytes(bytes((1, 0, 11)))
     with pytest.raises(ValueError, match=r"train_y\.bin is damaged: .*\(2 of 3 are out of range\)"):
         load("stl10", root=tmp_path)

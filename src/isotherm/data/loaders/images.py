@@ -45,7 +45,7 @@ class Loader(Dealing):
         return dealt(self, self._batch, epoch, start)
 
     def _batch(self, indices: Tensor, epoch: int) -> Batch:
-        pixels = self.images.pixels[indices].to(self.device, non_blocking=True)
+        pixels = self.images.at(indices).to(self.device, non_blocking=True)
         ids = self.images.ids[indices].to(self.device)
         views = self.recipe(pixels, ids, seed=self.seed, epoch=epoch)
         views = [append_bits(view, self.images, indices) for view in views]

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from isotherm.data.declared import npz_arrays
 from isotherm.data.images import Images
 from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images
 
@@ -56,7 +57,14 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
         raise ValueError(f"{where}: a label is {y.max()}; labels number the classes from 0, up to {MOST_CLASSES:,}.")
     if len(y):
         in_range(y, int(y.max()) + 1, where, unknown=True)
-    return make_images(path.stem, pixels, y, 0, [str(c) for c in range(int(y.max(initial=-1)) + 1)])
+    return make_images(
+        path.stem,
+        pixels,
+        y,
+        0,
+        [str(c) for c in range(int(y.max(initial=-1)) + 1)],
+        file=path if path.suffix == ".npy" else None,
+    )
 
 
 def _load(path: Path) -> Array:
@@ -78,11 +86,14 @@ def _from_npz(path: Path, split: str, whole: bool) -> tuple[Array, Array | None]
         names += [("images", "labels"), ("x", "y")]
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
+            npz_arrays(path)
             for x, y in names:
                 if x in file:
                     return file[x], file.get(y)
             there = ", ".join(file.files)
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        if str(error).startswith(str(path)):
+            raise
         raise damaged(path, error) from error
     raise ValueError(f"{path} has no '{split}' images: wanted {' or '.join(x for x, _ in names)}; it has: {there}.")
 

@@ -98,12 +98,14 @@ def _png_rows(folder: Path, split: str, files: Sequence[Path]) -> Images:
     for file in files:
         try:
             with Image.open(io.BytesIO(_content(file))) as image:
-                if image.mode != "RGB" or image.width != 1024:
+                if image.mode != "RGB" or image.width != 1024 or image.height > 50_000:
                     raise damaged(
-                        file, f"rows of 1024 RGB pixels were wanted, it is {image.width} wide and {image.mode}"
+                        file,
+                        f"rows of 1024 RGB pixels were wanted, 50,000 at most; it is {image.height} × {image.width}, "
+                        f"{image.mode}",
                     )
                 parts.append(np.ascontiguousarray(np.asarray(image).reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)))
-        except (OSError, SyntaxError) as error:
+        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
             if isinstance(error, FileNotFoundError):
                 raise
             raise damaged(file, error) from error

@@ -15,6 +15,8 @@ from PIL import Image
 from isotherm.data.sources.reading import Array, count
 
 Source = bytes | Path | None
+MOST_PIXELS = 1 << 26
+"""Of one image: 8,192×8,192."""
 
 
 @dataclass
@@ -70,6 +72,7 @@ def size_of(source: Source) -> tuple[int, int]:
     """Height and width of an image, from its head."""
     try:
         with _open(source) as image:
+            _must_not_be_huge(image)
             return image.height, image.width
     except Exception as error:  # Pillow's readers raise nearly anything on a broken image
         raise ValueError(_undecodable(error)) from error
@@ -80,6 +83,7 @@ def _one(row: Array, source: Source, resize: bool, tally: Tally, place: int) -> 
     mode = {1: "L", 3: "RGB"}[channels]
     try:
         with _open(source) as image:
+            _must_not_be_huge(image)
             size = (image.width, image.height)
             if size != (width, height) and not resize:
                 tally.failed.append(
@@ -107,6 +111,14 @@ def _open(source: Source) -> Image.Image:
     if source is None:
         raise ValueError("there are no bytes")
     return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source)
+
+
+def _must_not_be_huge(image: Image.Image) -> None:
+    """A small file may decode to any size; a few of them would fill the memory."""
+    if image.width * image.height > MOST_PIXELS:
+        raise ValueError(
+            f"{image.height:,}×{image.width:,} are more than {MOST_PIXELS:,} pixels; make it smaller beforehand"
+        )
 
 
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:

@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,12 +42,13 @@ def read(
         raise ValueError(f"size must be 1 or more, got {size}.")
     folder = _split_folder(path, split)
     names = _classes(folder, classes)
-    files, strangers = _list(folder, names)
+    files, strangers, links = _list(folder, names)
     if strangers and bad == "error":
         raise ValueError(
             f"{strangers[0]} is not an image ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
         )
-    kept, tally, pixels = _cached(folder, files, size, Path(cache) if cache else roots.cache())
+    place = (Path(cache) if cache else roots.cache()) / _key(folder, files, size)
+    kept, tally, pixels = _cached(folder, files, size, place)
     if tally.failed and bad == "error":
         row, why = tally.failed[0]
         raise ValueError(f"{folder / files[row]} {why}. Remove it or say bad='skip'.")
@@ -60,7 +61,10 @@ def read(
     if skipped := len(strangers) + len(tally.failed):
         example = strangers[0] if strangers else folder / files[tally.failed[0][0]]
         notes.append(f"{count(skipped, 'file')} skipped, no image: {example}" + (", …" if skipped > 1 else ""))
-    return make_images(name or path.name, pixels, labels, ids, names, notes=notes)
+    if links:
+        more = ", …" if len(links) > 1 else ""
+        notes.append(f"{count(len(links), 'link')} to a folder not followed: {links[0]}{more}")
+    return make_images(name or path.name, pixels, labels, ids, names, notes=notes, file=place / "pixels.npy")
 
 
 def _split_folder(path: Path, split: str) -> Path:
@@ -86,16 +90,22 @@ def _classes(folder: Path, wanted: Sequence[str] | None) -> list[str]:
     return there
 
 
-def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Paths of images relative to `folder`, and the files that are none by their names."""
+def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path], list[Path]]:
+    """Paths of images relative to `folder`, the files that are none by their names, and links to folders.
+
+    A class folder may itself be a link. One below it is not followed: it leads to images of this class, which are
+    listed where they lie, or out of it, to images that are of another.
+    """
     files: list[str] = []
     strangers: list[Path] = []
+    links: list[Path] = []
     for c in classes:
+        if folder.resolve().is_relative_to((folder / c).resolve()):
+            raise ValueError(f"{folder / c} is a link to the folder of all classes, or above it. Remove it.")
         before = len(files)
-        seen: set[str] = set()  # a link to a folder above would go round in circles
-        for place, folders, names in os.walk(folder / c, followlinks=True):
-            seen.add(os.path.realpath(place))
-            folders[:] = sorted(f for f in folders if os.path.realpath(os.path.join(place, f)) not in seen)
+        for place, folders, names in os.walk(folder / c):
+            folders.sort()
+            links += [Path(place, f) for f in folders if os.path.islink(os.path.join(place, f))]
             for file in sorted(n for n in names if not n.startswith(".")):
                 whole = Path(place, file)
                 if whole.suffix.lower() in IMAGES and whole.is_file():  # not a link to nowhere
@@ -103,13 +113,17 @@ def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path]]:
                 else:
                     strangers.append(whole)
         if len(files) == before:
-            raise ValueError(f"{folder / c} holds no images. Fill it or remove it.")
-    return files, strangers
+            but = (
+                " but links to folders, which are not followed"
+                if any(folder / c in link.parents for link in links)
+                else ""
+            )
+            raise ValueError(f"{folder / c} holds no images{but}. Fill it or remove it.")
+    return files, strangers, links
 
 
-def _cached(folder: Path, files: Sequence[str], size: int, cache: Path) -> tuple[list[str], Tally, Array]:
+def _cached(folder: Path, files: Sequence[str], size: int, place: Path) -> tuple[list[str], Tally, Array]:
     """The files that could be decoded, what happened to them, and their pixels, memory-mapped."""
-    place = cache / _key(folder, files, size)
     if not place.is_dir():
         _decode(folder, files, size, place)
     try:
@@ -131,19 +145,33 @@ def _key(folder: Path, files: Sequence[str], size: int) -> str:
     return f"{folder.parent.name}-{folder.name}-{size}-{digest.hexdigest()}"
 
 
+def _room(file: Path, images: int, size: int) -> np.memmap[Any, Any]:
+    """A mapped array on disk, with the room for it taken: a mapped page that the disk has no room for kills."""
+    needed, there = images * 3 * size * size, shutil.disk_usage(file.parent).free
+    if needed > there:
+        raise OSError(
+            f"{file.parent.parent} has no room for {count(images, 'image')} of {size}×{size}: they take "
+            f"{needed / 2**30:,.1f} GiB, {there / 2**30:,.1f} are free. Say a smaller size, or another cache."
+        )
+    array = np.lib.format.open_memmap(file, "w+", np.uint8, (images, 3, size, size))
+    with file.open("r+b") as held:
+        os.posix_fallocate(held.fileno(), 0, file.stat().st_size)
+    return array
+
+
 def _decode(folder: Path, files: Sequence[str], size: int, place: Path) -> None:
     """Make the cache beside its place, then move it there: nobody ever sees half of it."""
     beside = place.with_name(f".{place.name}.{os.getpid()}")
     beside.mkdir(parents=True)
     try:
         tally, step = Tally(), 4096
-        out = np.lib.format.open_memmap(beside / "all.npy", "w+", np.uint8, (len(files), 3, size, size))
+        out = _room(beside / "all.npy", len(files), size)
         with pool() as threads:
             for start in range(0, len(files), step):
                 tally.add(fill(out, start, [folder / f for f in files[start : start + step]], True, threads))
         if lost := {row for row, _ in tally.failed}:
             rows = [row for row in range(len(files)) if row not in lost]
-            kept = np.lib.format.open_memmap(beside / "pixels.npy", "w+", np.uint8, (len(rows), 3, size, size))
+            kept = _room(beside / "pixels.npy", len(rows), size)
             for at, row in enumerate(rows):
                 kept[at] = out[row]
             kept.flush()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isotherm.data.declared import believable
 from isotherm.data.images import Images
 from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images, one_split
 
@@ -35,18 +36,22 @@ def read(folder: Path, name: str, split: str = "train") -> Images:
 def array(path: Path, dimensions: int) -> Array:
     """The unsigned bytes of one idx file."""
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            head = file.read(4 + 4 * dimensions)
+            if len(head) < 4 + 4 * dimensions or head[:4] != bytes((0, 0, 8, dimensions)):
+                raise damaged(
+                    path, f"it does not begin like an idx file of unsigned bytes with {dimensions} dimensions"
+                )
+            shape = struct.unpack(f">{dimensions}I", head[4:])
+            announced = math.prod(shape)
+            believable(path, announced, path.stat().st_size)
+            content = bytearray(file.read(announced + 1))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise damaged(path, error) from error
-    head = 4 + 4 * dimensions
-    if len(content) < head or content[:4] != bytes((0, 0, 8, dimensions)):
-        raise damaged(path, f"it does not begin like an idx file of unsigned bytes with {dimensions} dimensions")
-    shape = struct.unpack(f">{dimensions}I", content[4:head])
-    if len(content) - head != math.prod(shape):
-        raise damaged(path, f"its head announces {math.prod(shape):,} bytes, {len(content) - head:,} follow")
-    return np.frombuffer(bytearray(content), np.uint8, offset=head).reshape(shape)
+    if len(content) != announced:
+        follow = f"{len(content):,} follow" if len(content) < announced else "more follow"
+        raise damaged(path, f"its head announces {announced:,} bytes, {follow}")
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from isotherm.data.declared import fits
 from isotherm.data.images import Images
 from isotherm.data.sources.decode import Tally, fill, pool, size_of
 from isotherm.data.sources.reading import Array, damaged, in_range, make_images, stable_id
@@ -130,7 +132,9 @@ def _pixels(
             start = done
             for batch in _batches(file, path, image):
                 if out is None:
-                    out = np.empty((n, channels, *_shape(batch[0], size, path)), np.uint8)
+                    shape = (n, channels, *_shape(batch[0], size, path))
+                    fits(path, math.prod(shape), "Say size=N to bring its images to N×N.")
+                    out = np.empty(shape, np.uint8)
                 tally = fill(out, done, batch, size is not None, threads)
                 if tally.failed:
                     row, why = tally.failed[0]

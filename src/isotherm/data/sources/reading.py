@@ -14,7 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotherm.data.declared import believable
 from isotherm.data.images import Images
+from isotherm.data.stored import watched
 
 Array = NDArray[Any]
 
@@ -38,8 +40,12 @@ def make_images(
     classes: Sequence[str] = (),
     more_labels: Mapping[str, Array] | None = None,
     notes: Sequence[str] = (),
+    file: Path | None = None,
 ) -> Images:
-    """Arrays as `Images`; `ids` may be the id of the first image when the rest follow on."""
+    """Arrays as `Images`; `ids` may be the id of the first image when the rest follow on.
+
+    `file` is what the pixels are mapped from, if they are.
+    """
     if isinstance(ids, int):
         ids = np.arange(ids, ids + len(pixels))
     return Images(
@@ -50,6 +56,7 @@ def make_images(
         classes=tuple(classes),
         more_labels={key: _long(column) for key, column in (more_labels or {}).items()},
         notes=tuple(notes),
+        file=None if file is None else watched(file),
     )
 
 
@@ -86,6 +93,7 @@ def members(archive: Path, wanted: Sequence[str]) -> dict[str, bytes]:
             for member in tar:
                 base = member.name.rsplit("/", 1)[-1]
                 if base in wanted and member.isfile():
+                    believable(archive, member.size, archive.stat().st_size)
                     content = tar.extractfile(member)
                     contents[base] = content.read() if content else b""
                 if len(contents) == len(wanted):

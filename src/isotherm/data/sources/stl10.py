@@ -33,4 +33,4 @@ def read(folder: Path, split: str = "train") -> Images:
     else:
         labels = as_many(np.fromfile(names, np.uint8).astype(np.int64) - 1, pixels, names)
         in_range(labels, 10, names)
-    return make_images("stl10", pixels, labels, FIRST_ID[split], CLASSES)
+    return make_images("stl10", pixels, labels, FIRST_ID[split], CLASSES, file=images)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
-from scipy.io import loadmat
+from scipy.io import loadmat, whosmat
 
+from isotherm.data.declared import believable
 from isotherm.data.images import Images
 from isotherm.data.sources.reading import as_many, damaged, in_range, make_images, one_split
 
@@ -20,6 +22,8 @@ def read(folder: Path, split: str = "train") -> Images:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} holds no {path.name}")
     try:
+        for _, shape, _ in whosmat(path):
+            believable(path, math.prod(shape), path.stat().st_size)
         content = loadmat(path, variable_names=("X", "y"))
     except Exception as error:  # scipy's reader raises nearly anything on a broken file
         raise damaged(path, f"it cannot be read as MATLAB 5 ({error or type(error).__name__})") from error

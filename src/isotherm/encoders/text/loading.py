@@ -13,6 +13,7 @@ from urllib.request import getproxies
 
 from torch import nn
 
+from isotherm import doors
 from isotherm.encoders.text.encoder import HUB, INSTALLED, LAYERS, Pooling, TextEncoder, share
 from isotherm.encoders.text.huggingface import library, quietly
 
@@ -50,19 +51,21 @@ def pretrained(
 def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, Any]:
     transformers = library()
     local = Path(source).is_dir()
+    how = {"local_files_only": local, "trust_remote_code": doors.everything_allowed()}  # not said, it would be asked
     if local and not (Path(source) / "config.json").exists():
         raise ValueError(f"{source} holds no model: it has no config.json.")
     try:
         if not local:
             _reach_the_hub(source)
         with quietly():
-            config = transformers.AutoConfig.from_pretrained(source, local_files_only=local)
+            config = transformers.AutoConfig.from_pretrained(source, **how)
             dropouts = [n for n in DROPOUTS if hasattr(config, n)]
             for n in dropouts if dropout is not None else ():
                 setattr(config, n, dropout)
-            model = transformers.AutoModel.from_pretrained(source, config=config, local_files_only=local)
+            model = transformers.AutoModel.from_pretrained(source, config=config, **how)
             model.float()  # some are saved in half
     except Exception as error:  # whatever the hub, the disk or the file says first
+        _refuse_code(error, where)
         first = str(error).strip().partition("\n")[0]
         if local:
             raise ValueError(f"{source} holds no model that loads: {first}") from error
@@ -76,15 +79,24 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
         raise ValueError(f"{where} is a {type(model).__name__}, which is no encoder of sentences.")
     try:
         with quietly():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(source, local_files_only=local)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **how)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):  # without its files transformers makes an empty one
             raise ValueError("its vocabulary is empty")
     except Exception as error:
+        _refuse_code(error, where)
         raise ValueError(
             f"{where} has a model but no tokenizer that loads ({_short(str(error))}); copy tokenizer.json and "
             "tokenizer_config.json of the model it came from into its folder."
         ) from error
     return model, tokenizer
+
+
+def _refuse_code(error: Exception, where: str) -> None:
+    """Say what transformers means where it wants a setting that only its own caller could give."""
+    if "trust_remote_code" in str(error):
+        raise ValueError(
+            f"{where} brings code of its own, which would be run. If you trust it, say --trust-code."
+        ) from error
 
 
 def _reach_the_hub(name: str) -> None:

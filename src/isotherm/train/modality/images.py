@@ -166,7 +166,7 @@ class ImageModality:
         digest.update(images.labels.numpy().tobytes())
         each = max(1, images.pixels[0].numel())
         some = torch.linspace(0, len(images) - 1, min(len(images), max(1, (1 << 22) // each))).long()
-        digest.update(images.pixels[some].contiguous().numpy().tobytes())
+        digest.update(images.at(some).contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def export(self, out: Path, trained: nn.Module) -> None:
