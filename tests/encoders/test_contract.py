@@ -128,7 +128,7 @@ def test_channels_last_changes_nothing(name):
         plain = network(x)
         network.to(memory_format=torch.channels_last)
         last = network(x.to(memory_format=torch.channels_last))
-    torch.testing.assert_close(last, plain, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(last, plain, rtol=1e-8, atol=1e-8)  # sums in another order, through many layers
 
 
 @pytest.mark.slow

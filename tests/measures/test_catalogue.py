@@ -77,7 +77,7 @@ def installed(tmp_path):
 def test_a_measure_of_another_package_is_in_every_place(installed):
     (installed / "mine_study.py").write_text(STUDY)
     random = np.random.default_rng(0)
-    z = random.standard_normal((50, 8)).astype(np.float32)
+    z = random.standard_normal((400, 8)).astype(np.float32)
     np.save(installed / "a.npy", z)
     np.save(installed / "b.npy", z + np.eye(8, dtype=np.float32)[0] * 2)
     (installed / "everywhere.py").write_text(EVERYWHERE)
@@ -88,10 +88,10 @@ def test_a_measure_of_another_package_is_in_every_place(installed):
     unit = z / np.linalg.norm(z, axis=1, keepdims=True)
     expected = np.abs(unit[:, 0]).mean()
     inspected, compared = done.stdout.split("  measure  ", 1)
-    assert f"{expected:.4g}" in inspected
+    assert f"{expected:.3f}" in inspected
     assert "below 2" in inspected
     row = next(line for line in compared.splitlines() if "spikiness of x₁" in line)
-    assert f"{expected:.4g} ★" in row  # lower is better
+    assert f"{expected:.3f} ★" in row  # lower is better
     assert "−spikiness of x₁ −0." in done.stderr  # the progress of training
     assert re.search(r"run: .*−spikiness of x₁ −0\.", done.stdout)  # its result
     assert "last −spikiness of x₁" in done.stdout  # the live table

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from isotherm.experiments.measuring import discard_damaged
 from isotherm.train import runs
 from isotherm.train.build import material
 from isotherm.train.commandline import configure
@@ -151,13 +150,6 @@ def test_a_bit_that_has_changed_in_a_checkpoint_is_noticed(tmp_path):
             assert torch.equal(state.pop("method")["w"], good["method"]["w"]), place
             assert state == {k: v for k, v in good.items() if k != "method"}, place
     assert noticed > 300
-
-
-def test_a_run_whose_checkpoint_is_empty_is_done_again_in_a_study(tmp_path):
-    run(tmp_path / "a")
-    (tmp_path / "a/checkpoint.pt").write_bytes(b"")
-    discard_damaged(tmp_path / "a")
-    assert not (tmp_path / "a/checkpoint.pt").exists()
 
 
 def test_an_exported_encoder_that_has_changed_is_not_loaded(tmp_path):
