@@ -272,17 +272,23 @@ class _Everyone:
     """The items of all processes: how many, their global ids, and which are mine."""
 
     def __init__(self, views: Views) -> None:
-        n, device = len(views[0]), views[0].device
-        shapes = world.everyone([n, len(views), views[0].shape[1]], device)
+        self.views = views
+        shapes = world.everyone([len(views[0]), len(views), views[0].shape[1]], views[0].device)
         for what, column in (("views", 1), ("numbers in an embedding", 2)):
             seen = [shape[column] for shape in shapes]
             if len(set(seen)) > 1:  # they would wait for each other for ever
                 raise ValueError(f"every process must bring as many {what} as the others; they bring {seen}.")
-        counts = [shape[0] for shape in shapes]
-        self.total = sum(counts)
-        self.all = torch.arange(self.total, device=device)
-        start = sum(counts[: world.rank()])
-        self.mine = self.all[start : start + n]
+        self.counts = [shape[0] for shape in shapes]
+        self.total = sum(self.counts)
+
+    @functools.cached_property
+    def all(self) -> Tensor:
+        return torch.arange(self.total, device=self.views[0].device)
+
+    @functools.cached_property
+    def mine(self) -> Tensor:
+        start = sum(self.counts[: world.rank()])
+        return self.all[start : start + len(self.views[0])]
 
 
 def _batch(pairing: str, views: Views) -> tuple[int, _Everyone]:

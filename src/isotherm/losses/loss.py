@@ -113,13 +113,18 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         ctx.save_for_backward(a, b)
-        with full_precision((a,)):
-            return a @ b
+        return _plain_product(a, b)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = ctx.saved_tensors
-        return product(grad, b.T), product(a.T, grad)
+        a, b = ctx.saved_tensors  # each gradient laid out like what it belongs to, so that what follows runs along rows
+        da = product(b, grad.T).T if _by_columns(a) else product(grad, b.T)
+        db = product(grad.T, a).T if _by_columns(b) else product(a.T, grad)
+        return da, db
+
+
+def _by_columns(matrix: Tensor) -> bool:
+    return not matrix.is_contiguous() and matrix.T.is_contiguous()
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -127,8 +132,17 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
     Plain ``a @ b`` would be exact in the forward pass (`full_precision`) but not in a ``backward()`` under autocast.
     """
+    if not torch.is_grad_enabled():
+        return _plain_product(a, b)
     result: Tensor = _Product.apply(a, b)  # type: ignore[no-untyped-call]
     return result
+
+
+def _plain_product(a: Tensor, b: Tensor) -> Tensor:
+    if not torch.is_autocast_enabled(a.device.type):  # entering a context costs as much as a small product
+        return a @ b
+    with full_precision((a,)):
+        return a @ b
 
 
 def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Tensor:
