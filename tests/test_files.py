@@ -1,6 +1,8 @@
 """Files are whole or not there, and whoever has no room for one is told so."""
 
 import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -42,3 +44,30 @@ def test_a_reason_is_never_empty():
     assert files.reason(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
     assert files.reason(RuntimeError()) == "RuntimeError"
     assert files.reason(RuntimeError("first.\nsecond")) == "first"
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    files.write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new"
+
+
+def test_a_pipe_is_written_into(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as pool:
+        heard = pool.submit((tmp_path / "pipe").read_text)
+        files.write_text(tmp_path / "pipe", "through")
+        assert heard.result() == "through"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_what_is_read_is_not_written_over(tmp_path):
+    path = tmp_path / "z.npy"
+    path.touch()
+    (tmp_path / "link.npy").symlink_to(path)
+    with pytest.raises(ValueError, match="is what is read"):
+        files.check_places(json=tmp_path / "link.npy", read=[path])
+    with pytest.raises(ValueError, match="cannot both be"):
+        files.check_places(tmp_path / "a", tmp_path / "a")

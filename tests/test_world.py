@@ -52,7 +52,8 @@ def process(rank, folder):
         assert torch.equal(world.gather(torch.full((split[rank],), rank)).bincount(), torch.tensor(split))
     assert world.size() == 2
     for name in ("NTXentLoss", "InfoNCELoss", "CACRLoss", "BarlowTwinsLoss", "VICRegLoss"):
-        for unlike in (views(2 + rank, n=4), views(2, n=4, d=5 + rank)):
+        numbers = views(2, n=4, dtype=(torch.float32, torch.float64)[rank])
+        for unlike in (views(2 + rank, n=4), views(2, n=4, d=5 + rank), numbers):
             with pytest.raises(ValueError, match="every process must bring as many"):
                 make(name)(*unlike)
     dist.destroy_process_group()

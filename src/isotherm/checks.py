@@ -61,6 +61,13 @@ def positive(name: str, value: float) -> float:
     return float(value)
 
 
+def not_negative(name: str, value: float) -> float:
+    """A number from zero up."""
+    if number(name, value) < 0:
+        raise ValueError(f"{name} must be 0 or more, got {value}.")
+    return float(value)
+
+
 def at_least(least: float, **values: float | None) -> None:
     """Refuse whole numbers below `least`; None stands for one that is not given."""
     for name, value in values.items():

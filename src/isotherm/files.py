@@ -11,7 +11,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,7 +44,16 @@ class _Raw(io.FileIO):
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file so that it is either the old one or the new one, whatever happens."""
+    """Write a file so that it is either the old one or the new one, whatever happens.
+
+    A link stays, and what it leads to is written; what is no file (a pipe, a device) is written into.
+    """
+    if path.is_symlink():
+        path = path.resolve()
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            write(file)
+        return
     part = beside(path)
     raw: _Raw | None = None
     try:
@@ -98,8 +107,11 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda file: (file.write(text.encode(errors="backslashreplace")), None)[1])
 
 
-def check_places(html: Path | None = None, json: Path | None = None) -> None:
-    """Refuse before minutes of work what could not be written after them. Numbers may go to standard output, a dash."""
+def check_places(html: Path | None = None, json: Path | None = None, read: Sequence[Path] = ()) -> None:
+    """Refuse before minutes of work what could not be written after them, or is `read`.
+
+    Numbers may go to standard output, a dash.
+    """
     if html == STDOUT:
         raise ValueError("a page goes into a file, not to standard output; name one.")
     for path in (html, None if json == STDOUT else json):
@@ -107,6 +119,10 @@ def check_places(html: Path | None = None, json: Path | None = None) -> None:
             raise ValueError(f"{path} cannot be written: it is a folder.")
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"no folder {path.parent} to write {path.name} into.")
+        if path is not None and path.exists() and any(p.exists() and path.samefile(p) for p in read):
+            raise ValueError(f"{path} is what is read; write into another file.")
+    if html is not None and html == json:
+        raise ValueError(f"the page and the numbers cannot both be {html}.")
 
 
 def put_json(path: Path, value: Any) -> None:

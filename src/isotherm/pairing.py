@@ -273,8 +273,9 @@ class _Everyone:
 
     def __init__(self, views: Views) -> None:
         self.views = views
-        shapes = world.everyone([len(views[0]), len(views), views[0].shape[1]], views[0].device)
-        for what, column in (("views", 1), ("numbers in an embedding", 2)):
+        mine = [len(views[0]), len(views), views[0].shape[1], views[0].dtype.itemsize]
+        shapes = world.everyone(mine, views[0].device)
+        for what, column in (("views", 1), ("numbers in an embedding", 2), ("bytes in a number", 3)):
             seen = [shape[column] for shape in shapes]
             if len(set(seen)) > 1:  # they would wait for each other for ever
                 raise ValueError(f"every process must bring as many {what} as the others; they bring {seen}.")

@@ -108,6 +108,8 @@ def test_unknown_studies_scales_and_values_are_refused_before_anything_runs(tmp_
         (["temprature"], "did you mean 'temperature'?"),
         (["temperature", "--scale", "huge"], "it has: smoke, cpu, paper"),
         (["temperature", "--data", "cifar11"], "did you mean 'cifar10'?"),
+        (["temperature", "--gpus", "4"], "are for what --plan reckons"),
+        (["temperature", "--plan", "--gpus", "4"], "--gpus needs --throughput"),
     ):
         assert main(["study", *words, "--out", str(tmp_path / "s")]) == 2
         err = capsys.readouterr().err

@@ -87,3 +87,21 @@ def test_a_table_of_text_may_have_a_column_a_dimension(tmp_path, head, name, bet
     if head:
         assert there.classes == ("0", "1", "2", "3")
     assert torch.equal(read(tmp_path / name, labels="label" if head else "9").labels, torch.arange(50) % 4)
+
+
+def test_rows_that_are_missing_in_a_parquet_are_no_numbers(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [None if i % 5 == 0 else SOME[i].tolist() for i in range(50)]
+    parquet.write_table(pytest.importorskip("pyarrow").table({"z": rows}), tmp_path / "z.parquet")
+    with pytest.raises(ValueError, match="10 of 50 rows hold NaN"):
+        read(tmp_path / "z.parquet")
+    kept = [i for i in range(50) if i % 5]
+    torch.testing.assert_close(read(tmp_path / "z.parquet", drop=True).z.float(), SOME[kept])
+
+
+def test_an_empty_line_in_a_column_of_labels_is_a_label_that_is_missing(tmp_path):
+    np.save(tmp_path / "z.npy", SOME.numpy())
+    lines = ["" if i % 7 == 3 else str(i % 3) for i in range(50)]
+    (tmp_path / "y.csv").write_text("label\n" + "\n".join(lines) + "\n")
+    found = read(tmp_path / "z.npy", labels=tmp_path / "y.csv", drop=True)
+    assert len(found.z) == sum(1 for line in lines if line)

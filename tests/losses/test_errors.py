@@ -210,3 +210,9 @@ def test_targets_that_are_not_tensors_are_refused():
 def test_numbers_of_numpy_are_numbers():
     loss = nn.HardContrastiveLoss(temperature=np.float32(0.2), top_k=np.int64(2))
     assert loss(*GOOD) == nn.HardContrastiveLoss(temperature=float(np.float32(0.2)), top_k=2)(*GOOD)
+
+
+@pytest.mark.parametrize("settings", [{"invariance": -1}, {"variance": -0.1}, {"covariance": float("nan")}])
+def test_a_weight_that_would_turn_a_term_round_is_refused(settings):
+    with pytest.raises(ValueError, match="must be"):
+        nn.VICRegLoss(**settings)

@@ -159,3 +159,14 @@ def test_aliases_that_repeat_a_little_are_read(tmp_path):
     file.write_text("encoder: {name: convnet, widths: &w [8, 16]}\ndata_options: {sizes: *w}\n")
     config = parse(["--config", str(file)])[0]
     assert config.data_options == {"sizes": [8, 16]}
+
+
+def test_a_wrong_value_in_a_file_is_told_as_it_stands_there(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text("epochs: soon\n")
+    assert main(["train", "--config", str(tmp_path / "a.yaml"), "--epochs", "1", "--out", str(tmp_path / "r")]) == 2
+    assert "epochs must be a whole number; got 'soon'." in capsys.readouterr().err
+
+
+def test_a_seed_that_no_generator_takes_is_refused():
+    with pytest.raises(ValueError, match="seed must be below"):
+        configure({"seed": 1 << 63})

@@ -134,12 +134,6 @@ def test_what_somebody_else_put_there_is_not_taken_for_a_runs(name, tmp_path, ca
     assert contents(out) == {name: b"epochs: 3\n"}
 
 
-def test_a_run_that_failed_in_a_study_is_tried_again(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a/failure.txt").write_text("no images")
-    assert run(tmp_path / "a").measures
-
-
 def test_a_run_that_diverged_at_once_is_tried_again(tmp_path):
     config = configure({**SMALL, "lr": 1e30, "head": "mocov2"})
     for _ in range(2):
@@ -159,6 +153,21 @@ def test_only_our_own_temporary_files_are_thrown_away(tmp_path):
     run(out)
     assert all((out / name).exists() for name in theirs)
     assert not list(out.glob(f".*{files.PART}"))
+
+
+@pytest.mark.parametrize("theirs", [{"failure.txt": "notes"}, {"config.yaml": "mine: 1", "metrics.jsonl": ""}])
+def test_files_that_only_sound_like_ours_are_left_alone(theirs, tmp_path):
+    for name, text in theirs.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match="is not empty and holds no run"):
+        run(tmp_path)
+    assert {name: (tmp_path / name).read_text() for name in theirs} == theirs
+
+
+def test_a_lock_that_somebody_wrote_into_keeps_its_words(tmp_path):
+    (tmp_path / ".lock").write_text("precious")
+    run(tmp_path)
+    assert (tmp_path / ".lock").read_text() == "precious"
 
 
 def test_a_folder_that_cannot_be_written_to_is_told_at_once(tmp_path):

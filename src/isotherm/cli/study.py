@@ -65,7 +65,7 @@ def _add_study(commands: terminal.Commands) -> None:
     study.add_argument("--workers", type=terminal.positive, metavar="N", help="local processes (one per core)")
     study.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster: auto, an address, or local")
     study.add_argument("--plan", action="store_true", help="say what it would cost, from a few steps of each kind")
-    study.add_argument("--gpus", type=terminal.positive, default=1, metavar="N", help="with --plan: so many GPUs (1)")
+    study.add_argument("--gpus", type=terminal.positive, metavar="N", help="with --plan: so many GPUs (1)")
     study.add_argument(
         "--throughput", type=terminal.positive, metavar="V", help="with --plan: views per second that a GPU trains on"
     )
@@ -84,6 +84,11 @@ def _study(arguments: argparse.Namespace) -> int:
     with terminal.mistakes():
         if arguments.ray and arguments.workers:
             raise ValueError("--workers counts local processes; with --ray the cluster decides. Give one of them.")
+        if not arguments.plan and (arguments.gpus or arguments.throughput):
+            raise ValueError("--gpus and --throughput are for what --plan reckons; a study runs where it is started.")
+        if arguments.gpus and not arguments.throughput:
+            raise ValueError("--gpus needs --throughput: how many views a second one of them trains on.")
+        arguments.gpus = arguments.gpus or 1
         study = find.load(arguments.name)
         points, out = _points(study, arguments)
         workers = arguments.workers or os.cpu_count() or 1

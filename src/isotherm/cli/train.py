@@ -22,7 +22,7 @@ examples:
   isotherm train --data text:sentences.txt --out runs/sentences      SimCSE, a small encoder from scratch
   isotherm train --data text:sentences.txt --encoder minilm --loss MACLLoss --out runs/minilm
   isotherm train --loss ./mine.py:MyLoss --loss.margin 0.2 --out runs/mine   a loss of your own; so --encoder, --data
-  torchrun --nproc-per-node=2 -m -- isotherm.cli train --out runs/two   the same result on two processes
+  torchrun --nproc-per-node=2 -m -- isotherm.cli train --out runs/two   two processes, one batch
 
   --preset NAME               a recipe from the list below
   --config FILE               settings from a YAML file

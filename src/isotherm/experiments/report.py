@@ -28,6 +28,7 @@ from isotherm.experiments.study import Claim, Comparison, Figure, PaperTable, Se
 from isotherm.measures.catalogue import in_groups, measure
 from isotherm.report import Cell, Finding, Page, figures
 from isotherm.report.charts import Drawing
+from isotherm.screen import visible
 from isotherm.train.layers import flat
 
 FAIR = (
@@ -72,7 +73,7 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     """Write claims.json, report.html, records.csv and the figures."""
     judged = judge(study, records)
     files.write_json(folder / "claims.json", [each.as_dict() for each in judged])
-    files.write_text(folder / "records.csv", as_csv(records))
+    files.write_text(folder / "records.csv", visible(as_csv(records)))
     charts = [(figure, list(figure.draw(records))) for figure in study.figures]
     draw_all(charts, folder / "figures")
     page = Page(
@@ -92,7 +93,7 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     page.code(f"{about.command}\nisotherm report {folder}")
     _show_runs(page, study, records)
     page.write(folder / "report.html")
-    files.write_text(folder / "report.md", markdown(study, records, judged, about))
+    files.write_text(folder / "report.md", visible(markdown(study, records, judged, about)))
     return judged
 
 

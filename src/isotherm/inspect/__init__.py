@@ -39,9 +39,9 @@ class Output:
     json: Path | None = None
     command: str = ""
 
-    def check(self) -> None:
-        """Refuse before minutes of work what could not be written after them."""
-        check_places(self.html, self.json)
+    def check(self, *read: Path) -> None:
+        """Refuse before minutes of work what could not be written after them, or is what is read."""
+        check_places(self.html, self.json, read)
 
     def write(self, page: Callable[[], Page], numbers: object) -> None:
         if self.html is not None:
@@ -58,7 +58,7 @@ def run(path: Path | str, reading: Reading = WHOLE, output: Output = NOWHERE, la
     """Read a file, examine it, and write the page and the numbers where asked."""
     if layout not in LAYOUTS:
         raise ValueError(f"no layout '{layout}'; there is: {', '.join(LAYOUTS)}.")
-    output.check()
+    output.check(Path(path))
     embedding = reading.read(path)
     health = examine_embedding(embedding, reading.seed)
     output.write(lambda: page_of(health, embedding, layout, reading.seed, output.command), health.as_dict())
@@ -67,7 +67,7 @@ def run(path: Path | str, reading: Reading = WHOLE, output: Output = NOWHERE, la
 
 def run_compare(paths: Sequence[Path], reading: Reading = WHOLE, output: Output = NOWHERE) -> Comparison:
     """Compare files or runs, and write the page and the numbers where asked."""
-    output.check()
+    output.check(*paths)
     comparison = compare(paths, reading)
     output.write(lambda: comparing.page_of(comparison, output.command), comparison.as_dict())
     return comparison

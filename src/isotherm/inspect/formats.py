@@ -214,7 +214,6 @@ def _parquet(path: Path) -> dict[str, Column]:
 
     with pq.ParquetFile(path) as file:
         schema, n = file.schema_arrow, file.metadata.num_rows
-        first = next(file.iter_batches(batch_size=1), None)
 
     def batches(names: list[str], rows: Array | None) -> list[Any]:
         """The wanted rows of these columns, one array a column and batch."""
@@ -235,10 +234,15 @@ def _parquet(path: Path) -> dict[str, Column]:
             parts = []
             for batch in batches([name], rows):
                 column = batch.column(0)
-                flat = column.flatten().to_numpy(zero_copy_only=False)
-                if len(flat) != len(column) * width or column.null_count:
+                there = column.is_valid().to_numpy(zero_copy_only=False)
+                flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
+                if len(flat) != there.sum() * width:
                     raise ValueError(f"{path}: the rows of column '{name}' are not all {width} wide.")
-                parts.append(flat.reshape(len(column), width))
+                part = flat.reshape(-1, width)
+                if not there.all():  # what is missing is no number
+                    part = np.full((len(there), width), np.nan)
+                    part[there] = flat.reshape(-1, width)
+                parts.append(part)
             return np.concatenate(parts)
 
         return take
@@ -250,8 +254,7 @@ def _parquet(path: Path) -> dict[str, Column]:
     listed = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     for field in schema:
         if any(check(field.type) for check in listed):
-            cell = first.column(field.name)[0].as_py() if first is not None else None
-            width = len(cell or ())
+            width = _width(path, field.name)
             columns[field.name] = Column((n, width), vectors(field.name, width))
         else:
             columns[field.name] = Column((n,), plain(field.name))
@@ -267,6 +270,18 @@ def _parquet(path: Path) -> dict[str, Column]:
     return columns
 
 
+def _width(path: Path, column: str) -> int:
+    """How many numbers the first row of a parquet's column has that is not missing."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=1024, columns=[column]):
+            there = batch.column(0).drop_null()
+            if len(there):
+                return len(there[0].as_py())
+    return 0
+
+
 def _lines(path: Path) -> dict[str, Column]:
     lines = np.array(path.read_text(encoding="utf-8").splitlines())
     return {"": _at_hand(lines)}
@@ -278,7 +293,11 @@ def _csv(path: Path) -> dict[str, Column]:
     Columns of fractions are one array, too: an embedding with a column a dimension.
     """
     with path.open(newline="", encoding="utf-8") as file:
-        table = [row for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row]
+        table = list(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+    while table and not table[-1]:
+        table.pop()
+    single = max(map(len, table), default=0) == 1  # there an empty line is a value that is missing
+    table = [row or [""] for row in table] if single else [row for row in table if row]
     if len({len(row) for row in table}) > 1:
         raise ValueError(f"{path} has rows of different lengths.")
     if table and len(table[0]) == 1 and table[0][0].lower() not in LABEL_KEYS:

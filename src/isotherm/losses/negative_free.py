@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from isotherm import world
+from isotherm.checks import not_negative
 from isotherm.losses.loss import Loss, no_value_per_query, product
 from isotherm.pairing import as_views, unit_views
 from isotherm.types import Reduction
@@ -48,7 +49,7 @@ class BarlowTwinsLoss(_NegativeFree):
     def __init__(self, weight: float = 0.005, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         no_value_per_query(self, reduction, "a correlation belongs to the batch")
-        self.weight = weight
+        self.weight = not_negative("weight", weight)
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
         standard = [_standardised(world.gather(v)) for v in as_views(views, at_least=2)]
@@ -85,7 +86,8 @@ class VICRegLoss(_NegativeFree):
     ) -> None:
         super().__init__(reduction)
         no_value_per_query(self, reduction, "variance and covariance belong to the batch")
-        self.invariance, self.variance, self.covariance = invariance, variance, covariance
+        self.invariance = not_negative("invariance", invariance)
+        self.variance, self.covariance = not_negative("variance", variance), not_negative("covariance", covariance)
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
         everyone = [world.gather(v) for v in as_views(views, at_least=2)]

@@ -243,7 +243,10 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
             words.append("true")
     try:
         checked = parser.parse_object(_tree(given), defaults=False)
-        parser.set_defaults({name: checked[name] for name in given})
+    except ArgumentError as error:
+        raise ValueError(_one_line(str(error), specs, given, ())) from error
+    parser.set_defaults({name: checked[name] for name in given})
+    try:
         parsed = parser.parse_args(words)
     except ArgumentError as error:
         raise ValueError(_one_line(str(error), specs, given, words)) from error

@@ -96,6 +96,8 @@ class Config:
         for name in ("images", "views", "size", "monitor_images"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
+        if self.seed >= 1 << 63:
+            raise ValueError(f"seed must be below 2^63, got {self.seed}.")
         if not 0 < self.lr < float("inf"):
             raise ValueError(f"lr must be positive, got {self.lr}.")
         if self.clip is not None and not self.clip > 0:

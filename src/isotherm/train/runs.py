@@ -31,8 +31,6 @@ BEST = "best.pt"
 RESULT = "result.json"
 REPLAY = "nonfinite.pt"
 LOCK = ".lock"
-FAILURE = "failure.txt"
-"""Why a study's run failed the last time."""
 
 
 @contextmanager
@@ -81,9 +79,16 @@ def _before_the_first_step(out: Path) -> set[str]:
 
     Its metrics, empty, come first of all (`record`): without them the others are not a run's but somebody's.
     """
-    started = _size(out / METRICS) == 0
     own = {name for modality in MODALITIES for name in modality.own_files}
-    return {FAILURE, *({METRICS, CONFIG, *own} if started else ())}
+    return {METRICS, CONFIG, *own} if _size(out / METRICS) == 0 and _is_ours(out / CONFIG) else set()
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether these are the settings of a run, or are not there; somebody's own file is neither."""
+    try:
+        return not path.exists() or {"data", "method", "loss", "seed"} <= read_yaml(path).keys()
+    except ValueError:
+        return False
 
 
 def _size(path: Path) -> int:
@@ -111,7 +116,7 @@ def alone(out: Path) -> Iterator[None]:
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        file = (out / LOCK).open("w")
+        file = (out / LOCK).open("a")
     except OSError as error:
         raise ValueError(f"cannot write into {out}: {files.reason(error)}.") from error
     with file:
