@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 import pickle
 
 import numpy as np
@@ -644,9 +645,18 @@ def test_map_names_the_item_under_the_pointer(browser, pages):
     assert browser.run("return document.querySelector('.tip strong').textContent").startswith("<b>kind</b> 0 · row ")
 
 
+def examined_fifty_thousand():
+    """How much memory it takes."""
+    z = torch.randn(50_000, 128, generator=torch.Generator().manual_seed(0))
+    return peak_extra_memory(lambda: I.examine(z, torch.arange(50_000) % 10))
+
+
 @pytest.mark.slow
 def test_fifty_thousand_embeddings_stay_in_memory():
-    """The bar on memory; time is measured by `isotherm bench probes`."""
-    z = torch.randn(50_000, 128, generator=torch.Generator().manual_seed(0))
-    used = peak_extra_memory(lambda: I.examine(z, torch.arange(50_000) % 10))
+    """The bar on memory; time is measured by `isotherm bench probes`.
+
+    In a process of its own: what earlier tests did to the allocator is not what is asked.
+    """
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        used = pool.apply(examined_fifty_thousand)
     assert used is None or used < 500e6
