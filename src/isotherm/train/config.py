@@ -19,10 +19,12 @@ Imbalance = Literal["none", "long-tail", "linear", "exponential"]
 Precision = Literal["32", "bf16-mixed", "16-mixed", "64-true"]
 
 
-def setting(default: Any, about: str) -> Any:
+def setting(default: Any, about: str, later: bool = False) -> Any:
+    """A setting; one that came `later` is part of a run's key only where it is given, so that older keys stay."""
+    facts = {"about": about, "later": later}
     if isinstance(default, list | Mapping):
-        return field(default_factory=lambda: copy.copy(default), metadata={"about": about})
-    return field(default=default, metadata={"about": about})
+        return field(default_factory=lambda: copy.copy(default), metadata=facts)
+    return field(default=default, metadata=facts)
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,12 @@ class Config:
     def key(self) -> str:
         """The same for the same run, and for no other; also across versions."""
         former = {new: old for old, new in FORMER.items()}
-        settings = {former.get(name, name): value for name, value in self.as_dict().items()}
+        plain = self.as_dict()
+        for later in (f for f in dataclasses.fields(self) if f.metadata["later"]):
+            default = later.default_factory() if callable(later.default_factory) else later.default
+            if plain[later.name] == default:
+                del plain[later.name]
+        settings = {former.get(name, name): value for name, value in plain.items()}
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
