@@ -21,8 +21,8 @@ Settings = dict[str, Any]
 PARTS = ("encoder", "head", "predictor", "method", "loss")
 FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor_images"}
 """Settings by the names they had before 0.2: still read, and what a run's key is tree of."""
-LONGEST, MOST = 1_000_000, 10_000
-"""Characters that a file of settings may have, and values when its aliases are written out."""
+LONGEST, MOST, DEEPEST = 1_000_000, 10_000, 50
+"""Characters that a file of settings may have, values when its aliases are written out, and levels."""
 
 
 def preset_settings(name: str | None) -> Settings:
@@ -96,18 +96,29 @@ def read_yaml(path: Path) -> Settings:
     return nested({str(k): v for k, v in settings.items()})
 
 
+def depth(text: str) -> int:
+    """How deeply a YAML text is nested; by its events, so that no text can exhaust the stack."""
+    deepest = level = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        deepest = max(deepest, level)
+        if deepest > DEEPEST:
+            break
+    return deepest
+
+
 def bounded(text: str) -> Any:
     """What a YAML text says, if it is of a size that settings have."""
     if len(text) > LONGEST:
         raise ValueError(f"it has more than {LONGEST:,} characters")
+    if depth(text) > DEEPEST:
+        raise ValueError(f"it is nested too deeply: more than {DEEPEST} levels")
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
         if unfolded(node, {}) > MOST:
             raise ValueError(f"with its aliases written out it has more than {MOST:,} values")
         return None if node is None else loader.construct_document(node)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
     finally:
         loader.dispose()
 
