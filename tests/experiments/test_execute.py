@@ -17,7 +17,7 @@ from isotherm.experiments.measuring import attempt, carry_out, done
 from isotherm.experiments.points import expand
 from isotherm.experiments.progress import Progress
 from isotherm.experiments.records import FORMER, Record, Records, read
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Scale, Study
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Scale, Study, Where
 from isotherm.train import runs
 from study_runs import carry_out_here
 
@@ -29,7 +29,7 @@ STUDY = Study(
     base={"monitor": 2},
     arms=(Arm("a", {"loss": "NTXentLoss"}, {TAU: (0.1, 0.5)}),),
     scales={"smoke": Scale("", SIZE)},
-    claims=(Claim("It is measured.", "§1", rules.Keeps("knn", [rules.Where("a")], TAU, most=9)),),
+    claims=(Claim("It is measured.", "§1", rules.Keeps("knn", [Where("a")], TAU, most=9)),),
     figures=(
         Figure("Uniformity", "fig. 1", Against(["a"], TAU, "temperature", ("uniformity",))),
         Figure("On the way", "fig. 2", OverTraining("uniformity", ["a"], "On the way")),
@@ -61,7 +61,7 @@ def made(tmp_path_factory):
 
 def test_failed_and_missing_runs_are_in_the_records_the_page_and_the_evidence(tmp_path):
     arms = (replace(STUDY.arms[0], over={"lr": (0.1, 1e30, 0.2)}),)
-    claim = Claim("It is measured.", "", rules.Keeps("knn", [rules.Where("a")], "lr", most=9))
+    claim = Claim("It is measured.", "", rules.Keeps("knn", [Where("a")], "lr", most=9))
     study = replace(STUDY, arms=arms, claims=(claim,), figures=())
     points = expand(study, "smoke")
     progress = Progress.of(points, tmp_path)
@@ -79,7 +79,7 @@ def test_failed_and_missing_runs_are_in_the_records_the_page_and_the_evidence(tm
     assert why.startswith("step 1: the loss (nan) is not finite")
     assert str(tmp_path) not in why
     (judged,) = report.tell(study, records, tmp_path, ABOUT)
-    assert not judged.held
+    assert judged.verdict.outcome == "undecided"
     assert judged.verdict.evidence["missing"] == [
         f"a, lr 1e+30, seed 0 failed: {why}",
         "a, lr 0.2, seed 0 has not been run",
@@ -109,7 +109,7 @@ def test_a_run_that_collapsed_is_told_of(tmp_path):
 def test_a_page_tells_of_a_study_whose_runs_all_failed(tmp_path):
     failed = [Record("a", {TAU: t}, 0, f"k{t}", {}, 0.0, {}, tmp_path, "failed", "no luck") for t in (0.1, 0.5)]
     (judged,) = report.tell(STUDY, Records(failed), tmp_path, ABOUT)
-    assert not judged.held
+    assert judged.verdict.outcome == "undecided"
     assert "0 of 2 runs finished, 2 failed" in (tmp_path / "report.html").read_text()
 
 
@@ -251,7 +251,7 @@ def test_a_study_goes_on_from_its_records_alone(made, tmp_path):
         records = execute.run_points(small(), clone)
         assert not any((clone / "runs").iterdir())
         (judged,) = report.tell(STUDY, records, clone, ABOUT)
-    assert judged.held
+    assert judged.verdict.part.seeds == 1
     ours, theirs = (json.loads((folder / "records.jsonl").read_text().splitlines()[0]) for folder in (clone, made))
     assert ours == theirs
     assert (clone / "claims.json").read_bytes() == (made / "claims.json").read_bytes()
@@ -361,7 +361,7 @@ def test_a_study_without_claims_and_figures_has_no_empty_headings(made, tmp_path
     bare = replace(STUDY, claims=(), figures=())
     assert report.tell(bare, read(made), tmp_path, ABOUT) == []
     page, text = (tmp_path / "report.html").read_text(), (tmp_path / "report.md").read_text()
-    assert "claims held" not in page
+    assert " claims " not in page
     assert ">Claims<" not in page
     assert ">Figures<" not in page
     assert "| claim |" not in text

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from isotherm.experiments import execute, records, report
-from isotherm.experiments.claims.verdict import Evidence
+from isotherm.experiments import execute, records, wording
+from isotherm.experiments.claims.verdict import Evidence, Verdict
 from isotherm.experiments.measuring import carry_out, done
 from isotherm.experiments.trained import images as trained_images
 from isotherm.experiments.trained.images import TrainedImages
@@ -175,6 +175,7 @@ def test_damaged_files_of_a_study_are_named(tmp_path):
 
 
 def test_the_evidence_of_every_claim_can_be_told():
-    found = {"a": 1.0, "b": None, "c": {"x": -0.5}, "d": [1, 2.5], "values": [[0.1, 0.5, 0.0]]}
-    assert report.evidence(found) == "a 1; b unknown; c x −0.5; d 1, 2.5; 0.1: 0.5"
+    found = Evidence(a=1.0, b=None, c={"x": -0.5}, d=[1, 2.5], values=[[0.1, 0.5, 0.0]], e=float("nan"))
+    told = dict(wording.details(Verdict("held", None, found)))
+    assert told == {"a": "1", "b": "None", "c": "x −0.5", "d": "1, 2.5", "values": "0.1: 0.5", "e": "unknown"}
     assert json.dumps(Evidence(a=float("nan"), b=(np.float64(1),)).as_dict()) == '{"a": null, "b": [1.0]}'

@@ -9,7 +9,7 @@ import pytest
 from isotherm.experiments import execute
 from isotherm.experiments import report as study_report
 from isotherm.experiments.claims import rules
-from isotherm.experiments.claims.verdict import Evidence, Verdict
+from isotherm.experiments.claims.decision import exact
 from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.points import expand
 from isotherm.experiments.study import Arm, Claim, Figure, Paper, PaperTable, Scale, Study, Where
@@ -42,7 +42,7 @@ class Runs:
     measures = ()
 
     def judge(self, records):
-        return Verdict(len(records) == self.wanted, Evidence(runs=len(records)))
+        return exact("runs", len(records), len(records) == self.wanted, self.wanted)
 
 
 STUDY = Study(
@@ -114,9 +114,9 @@ def test_every_claim_says_in_words_whether_it_held(browser, report):
     browser.open(report)
     held, failed = browser.run("return [...document.querySelectorAll('.findings li')].map(e => e.innerText)")
     assert re.match(r"\W*held\s+Six runs were made\. \(§1\)", held)
-    assert re.match(r"\W*not held\s+An arm that nobody ran is best\. \(§2\)", failed)
-    assert "only 0 values" in failed
-    assert "1 of 2 claims held" in browser.run("return document.querySelector('header').innerText")
+    assert re.match(r"\W*undecided\s+An arm that nobody ran is best\. \(§2\)", failed)
+    assert "Only 0 values" in failed
+    assert "Of 2 claims 1 held, 1 undecided." in browser.run("return document.querySelector('header').innerText")
 
 
 def test_hovering_a_figure_shows_the_values_there(browser, report):

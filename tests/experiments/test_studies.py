@@ -16,11 +16,11 @@ import torch
 
 from isotherm.cli import main
 from isotherm.experiments import execute, find, report
-from isotherm.experiments.claims import penalties, rules
+from isotherm.experiments.claims import rules
 from isotherm.experiments.measuring import done
 from isotherm.experiments.points import expand
-from isotherm.experiments.records import Record, Records, read
-from isotherm.experiments.study import Arm, Claim, Scale, Study, Where
+from isotherm.experiments.records import Record, read
+from isotherm.experiments.study import Arm, Claim, Scale, Study
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
 from isotherm.train.loop import Run
@@ -37,67 +37,6 @@ def record(arm, tau, seed=0, **measures):
 
 def line(arm, values, measure="linear", seeds=(0,)):
     return [record(arm, t, s, **{measure: v + 0.001 * s}) for s in seeds for t, v in values.items()]
-
-
-# claims
-
-
-def test_a_trend_is_judged_by_rank_correlation_and_by_every_seed():
-    rising = Records(line("a", {0.1: 0.2, 0.3: 0.5, 0.5: 0.4, 0.7: 0.8, 1.0: 0.9}, seeds=(0, 1)))
-    assert rules.Trend("linear", "a", 1).judge(rising).held
-    assert not rules.Trend("linear", "a", -1).judge(rising).held
-    one_against = [
-        *line("a", {0.1: 0.2, 0.5: 0.9, 1.0: 1.4}),
-        *(record("a", t, 1, linear=-t / 9) for t in (0.1, 0.5, 1.0)),
-    ]
-    verdict = rules.Trend("linear", "a", 1).judge(Records(one_against))
-    assert verdict.evidence["rho"] == 1
-    assert not verdict.held
-    assert not rules.Trend("linear", "a", 1).judge(Records(line("a", {0.1: 1.0, 0.2: 2.0}))).held
-
-
-def test_an_inverted_u_has_its_best_inside_and_ends_surely_below():
-    u = {0.1: 0.5, 0.3: 0.8, 1.0: 0.6}
-    assert rules.InvertedU("linear", "a").judge(Records(line("a", u, seeds=(0, 1)))).held
-    assert not rules.InvertedU("linear", "a").judge(Records(line("a", u))).held  # one seed is sure of nothing
-    falling = Records(line("a", {0.1: 0.9, 0.3: 0.8, 1.0: 0.6}, seeds=(0, 1)))
-    assert not rules.InvertedU("linear", "a").judge(falling).held
-    noisy = [record("a", t, s, linear=v + (0.5 if s else 0)) for s in (0, 1) for t, v in u.items()]
-    assert not rules.InvertedU("linear", "a").judge(Records(noisy)).held
-    lucky = [*line("a", {0.1: 0.5, 0.3: 0.5, 1.0: 0.5}, seeds=(0, 1)), record("a", 0.4, linear=0.9)]
-    assert not rules.InvertedU("linear", "a").judge(Records(lucky)).held
-
-
-def test_rivals_are_compared_at_the_best_point():
-    records = [*line("c", {0.1: 0.5, 0.3: 0.8}), record("simple", None, linear=0.6), record("hard", None, linear=0.79)]
-    assert rules.Behind("linear", "simple", "c", by=0.1).judge(Records(records)).held
-    assert not rules.Behind("linear", "simple", "c", by=0.3).judge(Records(records)).held
-    assert rules.Recovers("linear", "hard", "simple", "c", within=0.02).judge(Records(records)).held
-    assert not rules.Recovers("linear", "hard", "simple", "c", within=0.001).judge(Records(records)).held
-    low = [*line("c", {0.1: -3.0}, "u"), record("simple", None, u=-1.0), record("hard", None, u=-3.1)]
-    assert rules.Recovers("u", "hard", "simple", "c", within=0.1, lower=True).judge(Records(low)).held
-    assert not rules.Recovers("u", "simple", "hard", "c", within=0.1, lower=True).judge(Records(low)).held
-
-
-def test_flatter_and_prefers_larger():
-    records = Records([*line("a", {0.1: 0.1, 1.0: 0.9}), *line("h", {0.1: 0.5, 1.0: 0.6})])
-    assert rules.Flatter("linear", "h", "a").judge(records).held
-    assert not rules.Flatter("linear", "a", "h").judge(records).held
-    a, h = {0.1: 0.1, 0.3: 0.5, 1.0: 0.2}, {0.1: 0.1, 0.3: 0.4, 1.0: 0.6}
-    records = Records([*line("a", a, seeds=(0, 1)), *line("h", h, seeds=(0, 1))])
-    assert rules.PrefersLarger("linear", "h", "a").judge(records).held
-    assert not rules.PrefersLarger("linear", "a", "h").judge(records).held
-    assert not rules.PrefersLarger("linear", "h", "a").judge(Records([*line("a", a), *line("h", h)])).held
-
-
-def test_entropy_and_closed_forms():
-    rng = np.random.default_rng(0)
-    s = np.tanh(rng.normal(size=(40, 30)))
-    flat = penalties.entropy(np.zeros((2, 30)), 0.3)
-    np.testing.assert_allclose(flat, np.log(30))
-    r = np.exp(s / 0.3) / np.exp(s / 0.3).sum(1, keepdims=True)
-    np.testing.assert_allclose(penalties.entropy(s, 0.3), -(r * np.log(r)).sum(1))
-    assert all(penalties.closed_forms(s, t) < 1e-10 for t in (0.05, 0.3, 1.0))
 
 
 # what is refused
@@ -185,13 +124,6 @@ def random_images(tmp_path_factory):
     return f"arrays:{path}"
 
 
-def test_gains_are_judged_in_every_seed():
-    runs_ = [record("a", None, s, after=0.6 + s / 100, before=0.5) for s in (0, 1)]
-    assert rules.Gains("after", Where("a"), ("before",), least=0.1).judge(Records(runs_)).held
-    assert not rules.Gains("after", Where("a"), ("before",), least=0.105).judge(Records(runs_)).held
-    assert not rules.Gains("after", Where("a"), ("before", "other"), least=0.0).judge(Records(runs_)).held
-
-
 @pytest.mark.slow
 def test_every_kind_of_run_on_sentences_at_paper_scale_takes_a_step(tmp_path):
     """BERT's place is taken by a small one: the real one is not here."""
@@ -257,8 +189,9 @@ def test_a_study_leaves_the_files_the_contract_names(smoke):
     folder, run = smoke
     assert len(read(folder)) == 9
     judged = json.loads((folder / "claims.json").read_text())
-    assert all(set(c) == {"claim", "paper", "held", "evidence"} and isinstance(c["held"], bool) for c in judged)
-    assert len(judged) == 10
+    named = {"claim", "paper", "verdict", "held", "effect", "interval", "least", "seeds", "remedy", "evidence"}
+    assert all(set(c) == named and c["verdict"] == "undecided" and c["held"] is None for c in judged)  # one seed
+    assert len(judged) == len(find.load("temperature").claims)
     page = (folder / "report.html").read_text()
     assert len(page) < 3_000_000
     assert "http://" not in page.replace("http://www.w3.org", "")

@@ -210,20 +210,22 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _write_report(console: Console, out: Path, study: Study, about: About) -> None:
     """The page, the figures and claims.json; the verdicts on the terminal."""
-    from isotherm.experiments import records, report
+    from isotherm.experiments import judging, records, report, wording
 
     with terminal.progress(console) as note:
         all_records = records.read(out)
         note("writing the report", "")
         judged = report.tell(study, all_records, out, about)
-    table = terminal.table("claim", "paper", "", "evidence")
+    table = terminal.table("claim", "paper", "", "found")
+    colours = {"held": "green", "contradicted": "red", "undecided": "yellow"}
     for each in judged:
-        numbers = each.verdict.evidence.as_dict()
-        short = report.evidence({k: v for k, v in numbers.items() if k != "values"})
-        held = terminal.styled("held", "green") if each.held else terminal.styled("not held", "yellow")
-        table.add_row(each.claim.claim, each.claim.paper, held, terminal.styled(short, "dim"))
+        outcome = each.verdict.outcome
+        found = terminal.styled(wording.sentence(each.verdict), "dim")
+        table.add_row(each.claim.claim, each.claim.paper, terminal.styled(outcome, colours[outcome]), found)
     if judged:
         console.print(table)
+        counted = f"{report.verdicts_counted(judged)} {judging.by_chance(judged)}"
+        console.print(counted, highlight=False, soft_wrap=True)
     told = [f"{name} {why}" for name, why in report.missing(all_records)] + report.notes(all_records)
     for line in (*told, f"{report.standing(all_records)}; report: {out / 'report.html'}"):
         console.print(line, highlight=False, soft_wrap=True)

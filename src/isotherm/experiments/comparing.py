@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.stats import t as student
-
+from isotherm.experiments.claims.decision import interval
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Comparison, varied_label
 from isotherm.train.layers import flat
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,7 @@ class Difference:
 
 
 def differences(records: Records, wanted: Comparison) -> list[Difference]:
-    """Every point of the arms less its partner, with Student's interval of the mean (one seed: no interval)."""
+    """Every point of the arms less its partner, with the interval by which claims are judged, too (one seed: none)."""
     arms = wanted.arms or [a for a in records.arms() if a != wanted.against]
     points: dict[tuple[str, str], list[float]] = {}
     for record in records:
@@ -42,15 +37,6 @@ def differences(records: Records, wanted: Comparison) -> list[Difference]:
         if mine is not None and theirs is not None:
             points.setdefault((record.arm, varied_label(record.varied)), []).append(mine - theirs)
     return [Difference(arm, varied, len(d), *interval(d)) for (arm, varied), d in points.items()]
-
-
-def interval(values: list[float]) -> tuple[float, float, float]:
-    """Mean, and Student's interval of it at `CONFIDENCE`."""
-    mean, n = float(np.mean(values)), len(values)
-    if n < 2:
-        return mean, -math.inf, math.inf
-    half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1) * np.std(values, ddof=1) / math.sqrt(n))
-    return mean, mean - half, mean + half
 
 
 def _partner(records: Records, record: Record, against: str) -> Record | None:

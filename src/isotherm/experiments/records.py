@@ -174,17 +174,25 @@ class Record:
         return self.arm == where.arm and all(self.varied.get(k) == v for k, v in where.varied.items())
 
 
+@dataclass
+class Asked:
+    """What somebody wanted to know of records."""
+
+    unanswered: dict[str, str] = field(default_factory=dict)
+    points: dict[str, Where] = field(default_factory=dict)
+
+
 class Records:
     """All of them. Where one arm is meant as a whole, its name will do.
 
     Iterating gives the finished ones; `planned` has all. What somebody looked for and could not have, because a run
     failed, was not carried out or lacks a measure, is remembered in `unanswered` by the run's name, so that nobody
-    judges by what is left.
+    judges by what is left; which points were asked about is remembered in `points_asked`.
     """
 
-    def __init__(self, records: Iterable[Record], unanswered: dict[str, str] | None = None) -> None:
+    def __init__(self, records: Iterable[Record], asked: Asked | None = None) -> None:
         self.planned = list(records)
-        self.unanswered = {} if unanswered is None else unanswered
+        self._asked = asked or Asked()
 
     def __iter__(self) -> Iterator[Record]:
         for record in self.planned:
@@ -194,6 +202,16 @@ class Records:
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    @property
+    def unanswered(self) -> dict[str, str]:
+        """Runs of which something was asked that they do not have, and why."""
+        return self._asked.unanswered
+
+    @property
+    def points_asked(self) -> tuple[Where, ...]:
+        """Points of which something was asked."""
+        return tuple(self._asked.points.values())
 
     @property
     def failed(self) -> list[Record]:
@@ -209,11 +227,19 @@ class Records:
     def where(self, **varied: Any) -> Records:
         """Those with these values of what was varied, of all arms."""
         chosen = (r for r in self.planned if all(r.varied.get(k) == v for k, v in varied.items()))
-        return Records(chosen, self.unanswered)
+        return Records(chosen, self._asked)
 
     def at(self, where: Where | str) -> Records:
         """Those of one arm, at these values."""
-        return Records((r for r in self.planned if r.is_at(where)), self.unanswered)
+        chosen = [r for r in self.planned if r.is_at(where)]
+        for record in chosen:
+            point = Where(record.arm, record.varied)
+            self._asked.points.setdefault(point.label, point)
+        return Records(chosen, self._asked)
+
+    def varied(self, where: Where | str, setting: str) -> list[Any]:
+        """The values that a setting has at a point, ascending."""
+        return sorted({r.varied[setting] for r in self.at(where) if setting in r.varied})
 
     def lacks(self, record: Record, why: str) -> None:
         """Remember that a question needed something of this run that there is not."""

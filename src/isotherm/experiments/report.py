@@ -9,7 +9,6 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,15 @@ import yaml
 
 import isotherm
 from isotherm import files
-from isotherm.experiments.claims.verdict import Verdict
+from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.comparing import differences
 from isotherm.experiments.execute import About
+from isotherm.experiments.judging import Judged, by_chance, count, judge
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Claim, Comparison, Figure, PaperTable, Settings, Study, Where, varied_label
+from isotherm.experiments.study import Comparison, Figure, PaperTable, Settings, Study, Where, varied_label
+from isotherm.experiments.wording import details, sentence
 from isotherm.measures.catalogue import in_groups, measure
+from isotherm.measures.measure import Level
 from isotherm.report import Cell, Finding, Page, figures
 from isotherm.report.charts import Drawing
 from isotherm.screen import visible
@@ -33,40 +35,20 @@ from isotherm.train.layers import flat
 
 FAIR = (
     "Runs of one seed have the same data and first weights and, where batch and epochs are the same, the same "
-    "order, views and number of steps; differences are taken seed by seed. The interval is Student's: wide with few "
-    "seeds."
+    "order, views and number of steps; differences are taken seed by seed. The interval is the one by which claims are "
+    "judged: Student's, wide with few seeds."
 )
-THRESHOLDS = ("least", "most", "most_of_it", "must_exceed", "share", "within", "within_the_first")
-"""Numbers of evidence that the words of what was wanted have."""
-FEW = 3
-"""Missing runs that the evidence of a claim names; the page has a table of all."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A claim and what came of it."""
-
-    claim: Claim
-    verdict: Verdict
-
-    @property
-    def held(self) -> bool:
-        return bool(self.verdict.held)
-
-    @property
-    def evidence(self) -> str:
-        """In a line."""
-        return evidence(self.verdict.evidence.as_dict())
-
-    def as_dict(self) -> files.Json:
-        """As claims.json holds it."""
-        told = {"claim": self.claim.claim, "paper": self.claim.paper, "held": self.held}
-        return {**told, "evidence": self.verdict.evidence.as_dict()}
-
-
-def judge(study: Study, records: Records) -> list[Judged]:
-    """Every claim with its verdict."""
-    return [Judged(claim, claim.judge(records)) for claim in study.claims]
+RULES = (
+    "What the paper found, judged on our records. Each claim has an effect, its interval over seeds and the least "
+    "effect that counts: held, if the effect counts and the interval excludes zero; contradicted, if the whole "
+    "interval falls short of what counts; else undecided, with what would decide it. Looking again after more seeds is "
+    "allowed for in the levels (docs/decisions/0017)."
+)
+LABELS: Mapping[Outcome, tuple[Level, str]] = {
+    "held": ("good", "✓ held"),
+    "contradicted": ("bad", "✗ contradicted"),
+    "undecided": ("look", "? undecided"),
+}
 
 
 def tell(study: Study, records: Records, folder: Path, about: About) -> list[Judged]:
@@ -79,16 +61,17 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     page = Page(
         study.question,
         lead=" ".join(
-            [f"Study {study.name}, scale {about.scale}, {about.data}: {standing(records)}.", *_how_many_held(judged)]
+            [f"Study {study.name}, scale {about.scale}, {about.data}: {standing(records)}.", verdicts_counted(judged)]
         ),
         kicker="Isotherm study",
         footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
     )
-    _show_missing(page, records)
+    page.figures(*(drawing for figure, drawings in charts if figure.headline for drawing in drawings[:2]))
     _show_claims(page, judged)
+    _show_missing(page, records)
+    _show_figures(page, [(figure, drawings) for figure, drawings in charts if not figure.headline])
     _show_results(page, study, records)
     _show_paper(page, study, records, about.data)
-    _show_figures(page, charts)
     page.section("Again", "Everything on this page comes from these commands.")
     page.code(f"{about.command}\nisotherm report {folder}")
     _show_runs(page, study, records)
@@ -135,36 +118,39 @@ def notes(records: Records) -> list[str]:
     return sentences
 
 
-def _how_many_held(judged: Sequence[Judged]) -> list[str]:
-    return [f"{sum(each.held for each in judged)} of {len(judged)} claims held."] if judged else []
+def verdicts_counted(judged: Sequence[Judged]) -> str:
+    """How many claims came out how, in a sentence; none: nothing."""
+    counted = [f"{n} {outcome}" for outcome, n in count(judged).items() if n]
+    return f"Of {len(judged)} claims {', '.join(counted)}." if judged else ""
 
 
 def _show_missing(page: Page, records: Records) -> None:
     rows, told = missing(records), notes(records)
     if rows:
         page.section(
-            "Runs that are missing", "No claim holds that needs one of them. The command below tries them again."
+            "Runs that are missing", "A claim that needs one of them is undecided. The command below tries them again."
         )
         page.table(["run", "what became of it"], rows)
-    for sentence in told:
-        page.text(sentence)
+    for note in told:
+        page.text(note)
 
 
 def _show_claims(page: Page, judged: Sequence[Judged]) -> None:
     if not judged:
         return
-    page.section("Claims", "What the paper found, as predicates on our records.")
-    page.findings(
-        [
-            Finding(
-                "good" if each.held else "look",
-                f"{each.claim.claim} ({each.claim.paper})",
-                why=each.evidence,
-                label="✓ held" if each.held else "✗ not held",
-            )
-            for each in judged
-        ]
-    )
+    page.section("Claims", f"{RULES} {by_chance(judged)}".strip())
+    findings = []
+    for each in judged:
+        level, label = LABELS[each.verdict.outcome]
+        title = f"{each.claim.claim} ({each.claim.paper})"
+        findings.append(Finding(level, title, why=sentence(each.verdict), label=label))
+    page.findings(findings)
+    with page.fold("All that each claim says, seed by seed"):
+        for each in judged:
+            rows = [[*row, ""] for row in details(each.verdict)]
+            for row, part in zip(rows, each.verdict.parts, strict=False):
+                row[2] = ", ".join(f"{seed}: {value:.4g}" for seed, value in part.by_seed.items())
+            page.table(["", "found", "by seed"], rows, caption=each.claim.claim)
 
 
 def _show_figures(page: Page, charts: Sequence[tuple[Figure, Sequence[Drawing]]]) -> None:
@@ -238,8 +224,9 @@ def markdown(study: Study, records: Records, judged: Sequence[Judged], about: Ab
     if judged:
         lines += ["| claim | paper | | evidence |", "|---|---|---|---|"]
     for each in judged:
-        held = "held" if each.held else "**not held**"
-        lines.append(f"| {each.claim.claim} | {each.claim.paper} | {held} | {each.evidence} |")
+        outcome = each.verdict.outcome
+        told = outcome if outcome == "held" else f"**{outcome}**"
+        lines.append(f"| {each.claim.claim} | {each.claim.paper} | {told} | {sentence(each.verdict)} |")
     lines += ["", "Mean ± standard deviation over seeds; accuracies in percent.", ""]
     lines += rows_of(heads, rows)
     for comparison in study.compare:
@@ -272,38 +259,6 @@ def plain(cell: Any) -> str:
     return "" if cell is None else str(cell)
 
 
-def evidence(numbers: files.Json) -> str:
-    """The numbers behind a verdict, in a line."""
-    words = []
-    told = [name for name in numbers if name not in THRESHOLDS or "wanted" not in numbers]
-    for name, value in ((name, numbers[name]) for name in told):
-        if name == "values":
-            words.append(", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value))
-        elif name == "parts":
-            words.extend(map(evidence, value))
-        elif name == "wanted":
-            words.append(f"wanted: {value}")
-        elif name == "missing":
-            more = [f"and {len(value) - FEW} more"] if len(value) > FEW else []
-            words.append(f"missing: {'; '.join([*value[:FEW], *more])}")
-        else:
-            words.append(f"{name.replace('_', ' ')} {_words(value)}")
-    return re.sub(r"(?<!\w)-(?=[\d.])", "−", "; ".join(words))
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, Mapping) and value.keys() == {"mean", "error"}:
-        error = "" if value["error"] is None else f" ± {value['error']:.4f}"
-        return "no runs" if value["mean"] is None else f"{value['mean']:+.4f}{error}"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_words, value))
-    if value is None:
-        return "unknown"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
     """Our numbers in the columns of a paper's table; empty where a point was not run."""
     rows = []
@@ -325,9 +280,9 @@ def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[
     for d in differences(records, comparison):
         many = d.seeds > 1
         span = f"{scale * d.low:+.2f} to {scale * d.high:+.2f}" if many else "one seed"
-        told = ("better (95 %)" if d.mean > 0 else "worse (95 %)") if many and d.sure else "inconclusive"
+        told = ("better" if d.mean > 0 else "worse") if many and d.sure else "inconclusive"
         rows.append([d.arm, d.varied, d.seeds, f"{scale * d.mean:+.2f}", span, told])
-    return ["arm", "varied", "seeds", "difference", "95 % interval", ""], rows
+    return ["arm", "varied", "seeds", "difference", "interval", ""], rows
 
 
 def no_partners(records: Records, comparison: Comparison) -> str:

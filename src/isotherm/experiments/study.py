@@ -156,9 +156,8 @@ class Claim:
         return self.rule.measures
 
     def judge(self, records: Records) -> Verdict:
-        """By the rule; a claim that needs a run which failed or lacks a measure does not hold on what is left."""
-        asked = records.afresh()
-        return self.rule.judge(asked).lacking(asked.unanswered)
+        """By the rule, on records of which nothing was asked before; without a run that it needs it is undecided."""
+        return self.rule.judge(records).lacking(records.unanswered)
 
 
 @dataclass(frozen=True)
@@ -168,6 +167,8 @@ class Figure:
     name: str
     paper: str
     plot: Plot
+    headline: bool = False
+    """It carries the paper's message: the page begins with it."""
 
     @property
     def measures(self) -> tuple[str, ...]:

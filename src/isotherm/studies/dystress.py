@@ -11,7 +11,7 @@ help on small images.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from isotherm.experiments.claims.rules import Ahead, Alike, NoWorse, Ordered, TrendEverywhere
+from isotherm.experiments.claims.rules import Ahead, Alike, NoWorse, TrendEverywhere
 from isotherm.experiments.figures.plots import (
     Against,
     BarForEach,
@@ -36,6 +36,8 @@ PROFILES = ("cosine", "linear", "exponential", "monotone")
 LOWS, HIGHS = (0.05, 0.07, 0.1, 0.2), (0.2, 0.5)
 SHIFTS = ((0.0, 0.5), (0.2, 0.6), (0.4, 0.7), (-0.2, 0.6), (-0.4, 0.7))
 """Δs and k of Table 15."""
+COUNTS = 0.005
+"""Half a point of accuracy: what the tables of the paper differ by."""
 RATES = (0.01, 0.03, 0.06, 0.12, 0.24)
 _OURS = {"loss": "DySTreSSLoss", "loss.tau_min": 0.07, "loss.tau_max": 0.2}
 _RANGE = {"name": "Cosine", "tau_min": 0.07, "tau_max": 0.2}
@@ -78,7 +80,7 @@ ARMS = (
         },
         {"imbalance": ("long-tail",)},
     ),
-    Arm(WITH_DCL, {"loss": "DCLLoss", "loss.temperature": _RANGE}, once=True),
+    Arm(WITH_DCL, {"loss": "DCLLoss", "loss.temperature": _RANGE}),
     Arm("SimCLR, τ = 0.1", {"loss": "NTXentLoss", "loss.temperature": 0.1}, once=True),
     Arm("SimCLR, τ = 0.5", {"loss": "NTXentLoss", "loss.temperature": 0.5}, once=True),
     Arm(PROFILE, _OURS, {"loss.profile": PROFILES}),
@@ -126,27 +128,37 @@ CLAIMS = (
     Claim(
         "DySTreSS is ahead of SimCLR, MoCo v2, DCL, DCLW and MACL (kNN).",
         "§5.3, Table 3",
-        Ahead("knn", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS]),
+        Ahead("knn", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS], COUNTS),
     ),
     Claim(
-        "And by a linear probe.",
+        "And by a linear probe (the paper: of ImageNet; here of small images).",
         "Tables 1 and 2",
-        Ahead("linear", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS]),
+        Ahead("linear", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS], COUNTS),
+    ),
+    Claim(
+        "It is the most uniform of them.",
+        "§5.7, Table 13",
+        Ahead("uniformity", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS], 0.05, lower=True),
+    ),
+    Claim(
+        "DCL gains by its temperature.",
+        "§5.3, Table 3",
+        Ahead("knn", Where(WITH_DCL), [Where(DCL, BALANCED)], COUNTS),
     ),
     Claim(
         "On a long tail it is ahead of SimCLR (nearest neighbour).",
         "§5.4, Tables 6 and 7",
-        Ahead("knn1", Where(OURS, LONG), [Where(SIMCLR, LONG)]),
+        Ahead("knn1", Where(OURS, LONG), [Where(SIMCLR, LONG)], COUNTS),
     ),
     Claim(
         "On a long tail it is ahead of SimCLR (ten neighbours).",
         "§5.4, Tables 6 and 7",
-        Ahead("knn10", Where(OURS, LONG), [Where(SIMCLR, LONG)]),
+        Ahead("knn10", Where(OURS, LONG), [Where(SIMCLR, LONG)], COUNTS),
     ),
     Claim(
-        "On a long tail it is ahead of a temperature that changes with the epoch.",
+        "On a long tail it is ahead of a schedule over epochs (ten neighbours; the paper names no metric).",
         "§5.4, Tables 4 and 5",
-        Ahead("knn10", Where(OURS, LONG), [Where(SCHEDULE, LONG)]),
+        Ahead("knn10", Where(OURS, LONG), [Where(SCHEDULE, LONG)], COUNTS),
     ),
     Claim(
         "The profiles are alike: cosine, linear and exponential within a point.",
@@ -164,13 +176,13 @@ CLAIMS = (
         ),
     ),
     Claim(
-        "0.07 to 0.2 is the best range, to half a point.",
+        "0.07 to 0.2 is the best range, to a point.",
         "A.3, fig. 6",
         NoWorse(
             "knn",
             Where(RANGE, {"loss.tau_min": 0.07, "loss.tau_max": 0.2}),
             [Where(RANGE, {"loss.tau_min": low, "loss.tau_max": high}) for low in LOWS for high in HIGHS],
-            within=0.005,
+            within=0.01,
         ),
     ),
     Claim(
@@ -179,14 +191,26 @@ CLAIMS = (
         TrendEverywhere("uniformity", RANGE, "loss.tau_min", "loss.tau_max", 1),
     ),
     Claim(
-        "No shifted profile is better than the one without a shift, to half a point.",
-        "A.3, fig. 7",
-        NoWorse("knn", Where(PROFILE, {"loss.profile": "cosine"}), [Where(name) for name in MOVED], within=0.005),
+        "And a higher one more tolerance.",
+        "A.3, fig. 6",
+        TrendEverywhere("tolerance", RANGE, "loss.tau_min", "loss.tau_max", 1),
     ),
     Claim(
-        "Its classes lie further apart than SimCLR's.",
+        "No shifted profile is better than the one without a shift, to a point.",
+        "A.3, fig. 7",
+        NoWorse("knn", Where(PROFILE, {"loss.profile": "cosine"}), [Where(name) for name in MOVED[1:]], within=0.01),
+    ),
+    Claim(
+        "Its classes lie further apart than those of any other.",
         "§5.7, Table 13",
-        Ordered("interclass_uniformity", [Where(SIMCLR, BALANCED), Where(OURS, BALANCED)]),
+        Ahead(
+            "interclass_uniformity", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS], 0.01, lower=True
+        ),
+    ),
+    Claim(
+        "A higher learning rate than 0.06 is worse (CIFAR-10).",
+        "A.3, fig. 8",
+        Ahead("knn", Where(RATE, {"lr": 0.06}), [Where(RATE, {"lr": 0.24})], COUNTS),
     ),
 )
 FIGURES = (

@@ -18,7 +18,9 @@ BITS, TAU = "data_options.bits", "loss.temperature"
 KS, TAUS, BATCHES = (1, 2, 3, 4, 6, 8, 12), (0.1, 0.3, 1.0), (64, 256, 1024)
 LSE, SWD = "LogSumExp", "SWD (hypersphere)"
 SHARE = 0.9
-"""Of the whole fall of the loss."""
+"""Of the whole fall of the loss: where it is over."""
+TIMES = 5.0
+"""So much faster does a loss that saturates fall over the first third of the bits than over the last."""
 
 BASE = {
     "data": "k-bit",
@@ -64,25 +66,30 @@ SCALES = {
 }
 CLAIMS = (
     Claim(
-        "LogSumExp saturates within a few bits: nine tenths of its fall in the first half of the range, at every "
-        "temperature and batch size.",
+        "LogSumExp saturates with a few bits: over the last third of the range it falls at most a fifth as fast as "
+        "over the first (τ = 0.3 and 1).",
         "app. B, fig. B.1",
-        Saturates("loss", [Where(LSE, {TAU: t, "batch": b}) for t in TAUS for b in BATCHES], BITS, SHARE, 0.5),
+        Saturates("loss", [Where(LSE, {TAU: t, "batch": b}) for t in TAUS[1:] for b in BATCHES], BITS, TIMES),
+    ),
+    Claim(
+        "It does at τ = 0.1, too.",
+        "ours: the paper does not say at which temperature its figure is",
+        Saturates("loss", [Where(LSE, {TAU: TAUS[0], "batch": b}) for b in BATCHES], BITS, TIMES),
     ),
     Claim(
         "So does the sliced Wasserstein distance.",
         "app. B, fig. B.1",
-        Saturates("loss", [Where(SWD, {"batch": b}) for b in BATCHES], BITS, SHARE, 0.5),
+        Saturates("loss", [Where(SWD, {"batch": b}) for b in BATCHES], BITS, TIMES),
     ),
     Claim(
         "LogSumExp saturates later in larger batches (τ = 0.3).",
         "app. B, fig. B.1; §5",
-        Later("loss", Where(LSE, {TAU: 0.3}), BITS, "batch", SHARE),
+        Later("loss", Where(LSE, {TAU: 0.3}), BITS, "batch", SHARE, least=0.25),
     ),
     Claim(
         "So does the sliced Wasserstein distance in larger batches.",
         "app. B, fig. B.1; §5",
-        Later("loss", Where(SWD), BITS, "batch", SHARE),
+        Later("loss", Where(SWD), BITS, "batch", SHARE, least=0.25),
     ),
 )
 FIGURES = (

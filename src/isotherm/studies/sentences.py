@@ -71,6 +71,8 @@ def _arms(
 
 # The views are crops: MiniLM tells two passes with dropout apart from others almost without error.
 BASE = {"data": "sentences", "method": "simcse", "recipe": "crop", "monitor": 0}
+COUNTS = 0.005
+"""Half a point of Spearman's correlation, in hundredths as the table has it."""
 MEASURE = ("similarity", "sphere", "before", "objective")
 ARMS = (
     *_arms(SIMCSE, {"loss": "InfoNCELoss", TAU: 0.05}, minilm="all"),
@@ -114,7 +116,7 @@ def _ahead(encoder: str, start: str) -> Claim:
     return Claim(
         f"{start}: DySTreSS from 0.05 to 0.07 with a shift of −0.4, the table's best, is ahead of SimCSE and MACL.",
         "§5.6, Table 12",
-        Ahead("sts", Where(STAR_RANGES[1], here), [Where(SIMCSE, here), Where(MACL, here)]),
+        Ahead("sts", Where(STAR_RANGES[1], here), [Where(SIMCSE, here), Where(MACL, here)], COUNTS),
     )
 
 
@@ -133,19 +135,19 @@ CLAIMS = (
     Claim(
         "From nothing: so it is from 0.03 to 0.05.",
         "§5.6, Table 12",
-        Ahead("sts", Where(STAR, _HERE), [Where(SIMCSE, _HERE), Where(MACL, _HERE)]),
+        Ahead("sts", Where(STAR, _HERE), [Where(SIMCSE, _HERE), Where(MACL, _HERE)], COUNTS),
     ),
     Claim(
         "From nothing: shifts of −0.2 and −0.4 are better than none.",
         "§5.6, Table 12",
-        Every([Ahead("sts", Where(name, _HERE), [Where(PLAIN, _HERE)]) for name in (PLUS, STAR)]),
+        Every([Ahead("sts", Where(name, _HERE), [Where(PLAIN, _HERE)], COUNTS) for name in (PLUS, STAR)]),
     ),
     _spreads(MINILM, "From MiniLM"),
     _spreads(SMALL, "From nothing"),
     Claim(
         "From nothing: STS is best at a temperature inside the range.",
         "SimCSE (arXiv:2104.08821) app. D: of 0.001 to 1, 0.05",
-        Among(_HERE, InvertedU("sts", BY_TAU)),
+        Among(_HERE, InvertedU("sts", BY_TAU, COUNTS)),
     ),
     Claim(
         "A small encoder that starts from scratch learns: STS-B rises by three points over its untrained self and over "

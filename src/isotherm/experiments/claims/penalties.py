@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from isotherm.experiments.claims.verdict import Evidence, Verdict
+from isotherm.experiments.claims.decision import exact
+from isotherm.experiments.claims.verdict import Verdict, undecided
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Floats, Record, Records
@@ -29,13 +30,11 @@ class EntropyRises:
             entropies = np.stack([entropy(similarities(record), t) for t in self.temperatures])
             smallest = min(smallest, float(np.diff(entropies, axis=0).min()))
             rows.append([round(float(v), 4) for v in entropies.mean(1)])
-        held = bool(rows) and smallest > 0
-        smallest = smallest if rows else math.nan
+        if not rows:
+            return undecided("no embeddings are at hand", "the folders of the runs")
         temperatures = list(self.temperatures)
-        evidence = Evidence(
-            temperatures=temperatures, mean_entropy=rows, smallest_step=smallest, wanted="every step above 0"
-        )
-        return Verdict(held, evidence)
+        what = "the smallest step of H(r) from one temperature to the next, over all queries"
+        return exact(what, smallest, smallest > 0, 0.0, temperatures=temperatures, mean_entropy=rows)
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,10 @@ class GradientsAgree:
             runs += 1
             s = similarities(record)[:64]
             worst = max(worst, *(closed_forms(s, t) for t in self.temperatures))
-        held = runs > 0 and worst <= self.within
-        wanted = f"at most {self.within:g}"
-        return Verdict(held, Evidence(largest_difference=worst, within=self.within, runs=runs, wanted=wanted))
+        if not runs:
+            return undecided("no embeddings are at hand", "the folders of the runs")
+        what = "the largest relative difference of the closed forms from autograd"
+        return exact(what, worst, worst <= self.within, self.within, bound=True, runs=runs)
 
 
 def with_embeddings(records: Records, arm: str) -> Iterator[Record]:

@@ -1,29 +1,48 @@
-"""What comes of judging a claim: whether it held, and the numbers that say so under names that do not change."""
+"""What comes of judging a claim: held, contradicted or undecided, and the numbers that say so under names that stay."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any, Literal
 
 from isotherm.files import Json
 
+Outcome = Literal["held", "contradicted", "undecided"]
+
 
 @dataclass(frozen=True)
-class Estimate:
-    """A mean and its standard error; not a number where there are no runs, and no error with one seed."""
+class Part:
+    """One thing that a claim says, and how it came out."""
 
-    mean: float
-    error: float
+    what: str
+    """In words, such as 'simple below the best of contrastive'."""
+    effect: float
+    """The mean over seeds."""
+    interval: tuple[float, float]
+    least: float
+    """The least effect that counts; where something must stay within a bound, the bound."""
+    bound: bool
+    """Whether the effect must stay within `least` instead of reaching it."""
+    by_seed: Mapping[int, float]
+    outcome: Outcome
+    needed: int | None
+    """Seeds that would decide it at the measured spread; None: more than can be hoped for. Decided: those it has."""
+    measure: str = ""
+    """In whose unit the effect is; none: a correlation, a ratio, or what `what` says."""
+
+    @property
+    def seeds(self) -> int:
+        return len(self.by_seed)
 
 
 class Evidence(Mapping[str, Any]):
-    """The numbers behind a verdict, each under an identifier: `rho`, `least`, `means` (by the label of a point), …
+    """The numbers behind a verdict, each under an identifier: `best_at`, `means` (by the label of a point), …
 
     claims.json holds `as_dict`, and the page words the same. Some names have a form of their own: `values` is a line
-    of (what was varied, mean, deviation), `wanted` says in words what the rule asks for, `why` why nothing could be
-    judged, `missing` which runs it needs that there are not, `parts` is the evidence of each of several rules.
+    of (what was varied, mean, deviation), `parts` are the things that the claim says (`Part`), `why` says why nothing
+    could be judged, `missing` which runs it needs that there are not.
     """
 
     def __init__(self, **numbers: Any) -> None:
@@ -48,25 +67,53 @@ class Evidence(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim held, and why."""
+    """What came of a claim: the part of it that decided, and all evidence."""
 
-    held: bool
+    outcome: Outcome
+    part: Part | None
+    """The weakest part of a claim that held, the strongest against one that is contradicted, else the furthest from
+    being decided; None: nothing could be judged."""
     evidence: Evidence
+    remedy: str = ""
+    """What would decide it, where it is undecided."""
+
+    @property
+    def held(self) -> bool | None:
+        return {"held": True, "contradicted": False, "undecided": None}[self.outcome]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(self.evidence.get("parts", ()))
 
     def lacking(self, missing: Mapping[str, str]) -> Verdict:
-        """The same without these runs, each with what is wrong with it: nothing holds on what is left."""
+        """The same without these runs, each with what is wrong with it: nothing is decided on what is left."""
         if not missing:
             return self
-        return Verdict(False, Evidence(**self.evidence, missing=[f"{run} {why}" for run, why in missing.items()]))
+        evidence = Evidence(**self.evidence, missing=[f"{run} {why}" for run, why in missing.items()])
+        return replace(self, outcome="undecided", evidence=evidence, remedy="the runs that are missing")
+
+    def as_dict(self) -> Json:
+        """As claims.json holds it."""
+        part = self.part
+        return {
+            "verdict": self.outcome,
+            "held": self.held,
+            "effect": None if part is None else _plain(part.effect),
+            "interval": None if part is None else _plain(part.interval),
+            "least": None if part is None else _plain(part.least),
+            "seeds": 0 if part is None else part.seeds,
+            "remedy": self.remedy,
+            "evidence": self.evidence.as_dict(),
+        }
 
 
-def unjudged(why: str) -> Verdict:
-    """There are too few runs to say."""
-    return Verdict(False, Evidence(why=why))
+def undecided(why: str, remedy: str = "") -> Verdict:
+    """There is too little to judge."""
+    return Verdict("undecided", None, Evidence(why=why), remedy)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Estimate):
+    if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in value.items()}
@@ -74,4 +121,4 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, str | bool | int) or value is None:
         return value
-    return float(value) if math.isfinite(float(value)) else None
+    return float(f"{value:.6g}") if math.isfinite(float(value)) else None

@@ -1,0 +1,125 @@
+"""A number for every seed, by which rules judge: differences, rank correlations, the best as other seeds chose it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from isotherm.experiments.study import Where
+
+if TYPE_CHECKING:
+    from isotherm.experiments.records import Floats, Records
+
+BySeed = dict[int, float]
+Point = TypeVar("Point")
+
+
+def minus(mine: Mapping[int, float], theirs: Mapping[int, float]) -> BySeed:
+    """Differences over the seeds that both have."""
+    return {seed: mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())}
+
+
+def each(seeds_of: Sequence[Mapping[int, float]]) -> dict[int, list[float]]:
+    """For every seed that all of these have, their numbers in order."""
+    common = set.intersection(*(set(by_seed) for by_seed in seeds_of)) if seeds_of else set()
+    return {seed: [by_seed[seed] for by_seed in seeds_of] for seed in sorted(common)}
+
+
+def line(records: Records, where: Where | str, over: str, measure: str) -> dict[float, BySeed]:
+    """A measure along what was varied, ascending, for every seed (the mean where several runs are meant)."""
+    found: dict[float, dict[int, list[float]]] = {}
+    for record, value in records.values(where, measure):
+        if over in record.varied:
+            found.setdefault(float(record.varied[over]), {}).setdefault(record.seed, []).append(value)
+    return {x: {seed: float(np.mean(v)) for seed, v in found[x].items()} for x in sorted(found)}
+
+
+def by_seed_of(line: Mapping[float, Mapping[int, float]]) -> dict[int, tuple[Floats, Floats]]:
+    """A line turned round: for every seed what was varied, and the measure there."""
+    seeds = sorted({seed for by_seed in line.values() for seed in by_seed})
+    turned = {}
+    for seed in seeds:
+        points = [(x, by_seed[seed]) for x, by_seed in line.items() if seed in by_seed]
+        turned[seed] = (np.array([x for x, _ in points]), np.array([y for _, y in points]))
+    return turned
+
+
+def replicated(line: Mapping[Point, Mapping[int, float]]) -> dict[Point, Mapping[int, float]]:
+    """The points of a line that have several seeds, if any do: the best of many single runs is the luckiest one."""
+    several = {x: by_seed for x, by_seed in line.items() if len(by_seed) > 1}
+    return several or dict(line)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best point of a line as each seed has it, chosen by the *other* seeds: luck does not choose itself."""
+
+    by_seed: BySeed
+    at: float
+    """By all seeds."""
+
+
+def best(points: Mapping[Any, Mapping[int, float]], sign: int = 1) -> Best:
+    """The highest (with `sign` −1 the lowest) of these points."""
+    points = replicated(points)
+    seeds = sorted(set.intersection(*(set(p) for p in points.values()))) if points else []
+    if not seeds:
+        return Best({}, math.nan)
+    names, table = list(points), np.array([[points[x][seed] for seed in seeds] for x in points])
+    total = sign * table.sum(1)
+    by_seed = {}
+    if len(seeds) > 1:
+        for i, seed in enumerate(seeds):
+            by_seed[seed] = float(table[int(np.argmax(total - sign * table[:, i])), i])
+    return Best(by_seed, names[int(np.argmax(total))])
+
+
+def rank(x: Any, y: Any) -> float:
+    """Spearman's ρ; 0 where one of them does not change."""
+    from scipy.stats import rankdata
+
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
+
+
+def reaches(x: Floats, y: Floats, share: float) -> float:
+    """Where `share` of the way from the first to the lowest value is gone, between points in a straight line."""
+    if len(x) < 2 or y.min() >= y[0]:
+        return math.nan
+    level = y[0] - share * (y[0] - y.min())
+    k = int(np.argmax(y <= level))
+    return float(x[k - 1] + (x[k] - x[k - 1]) * (y[k - 1] - level) / (y[k - 1] - y[k]))
+
+
+def over_training(records: Records, measure: str, where: Where) -> BySeed:
+    """A measure's mean over all looks during training, for every seed."""
+    means = {}
+    for record in records.at(where):
+        values = [value for _, value in record.monitored(measure)]
+        if values:
+            means[record.seed] = float(np.mean(values))
+        else:
+            records.lacks(record, f"has no {measure} on the way")
+    return means
+
+
+def triples(line: Mapping[float, Mapping[int, float]]) -> list[list[float]]:
+    """A line as evidence holds it: what was varied, mean, deviation (0 for one seed)."""
+    rows = []
+    for x, by_seed in line.items():
+        values = list(by_seed.values())
+        rows.append([x, float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0])
+    return rows
+
+
+def means(points: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
+    """Means over seeds, as evidence holds them."""
+    return {name: float(np.mean(list(by_seed.values()))) if by_seed else math.nan for name, by_seed in points.items()}

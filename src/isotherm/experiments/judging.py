@@ -1,0 +1,74 @@
+"""Every claim of a study with its verdict, and what is to be said of all of them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isotherm import files
+from isotherm.experiments.claims.decision import FALSE
+from isotherm.experiments.claims.verdict import Outcome, Verdict
+from isotherm.experiments.records import Records
+from isotherm.experiments.study import Claim, Study, Where
+from isotherm.measures.catalogue import measure
+
+CEILING = 0.97
+"""Where most of what is compared has this accuracy or more, there is no room left for differences."""
+OUTCOMES: tuple[Outcome, ...] = ("held", "contradicted", "undecided")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, what came of it, and the points that it was asked of."""
+
+    claim: Claim
+    verdict: Verdict
+    points: tuple[Where, ...]
+
+    def as_dict(self) -> files.Json:
+        """As claims.json holds it."""
+        return {"claim": self.claim.claim, "paper": self.claim.paper, **self.verdict.as_dict()}
+
+
+def judge(study: Study, records: Records) -> list[Judged]:
+    """Every claim with its verdict."""
+    judged = []
+    for claim in study.claims:
+        asked = records.afresh()
+        verdict = claim.judge(asked)
+        if verdict.outcome == "undecided" and verdict.part is not None and not asked.unanswered:
+            verdict = _at_the_ceiling(claim, verdict, asked)
+        judged.append(Judged(claim, verdict, asked.points_asked))
+    return judged
+
+
+def _at_the_ceiling(claim: Claim, verdict: Verdict, records: Records) -> Verdict:
+    """The same verdict, and that more seeds are no remedy where the probe cannot do better."""
+    for name in claim.measures:
+        known = measure(name)
+        at_points = [records.mean(where, name) for where in records.points_asked]
+        means = [mean for mean, _, runs in at_points if runs]
+        if known.unit == "%" and known.better == "higher" and means and np.median(means) >= CEILING:
+            said = f"not on this data: {known.title} is at its ceiling ({100 * float(np.mean(means)):.1f} % on average)"
+            return replace(verdict, remedy=said)
+    return verdict
+
+
+def count(judged: Sequence[Judged]) -> dict[Outcome, int]:
+    """How many claims came out how."""
+    counted = Counter(each.verdict.outcome for each in judged)
+    return {outcome: counted[outcome] for outcome in OUTCOMES}
+
+
+def by_chance(judged: Sequence[Judged]) -> str:
+    """How many claims would be held by chance if nothing that they say were so."""
+    estimated = [each for each in judged if each.verdict.part is not None and each.verdict.part.seeds]
+    if not estimated:
+        return ""
+    return (
+        f"If none of it were so, at most {FALSE * len(estimated):.1f} of these {len(estimated)} claims would be held "
+        f"by chance ({FALSE:.0%} each)."
+    )

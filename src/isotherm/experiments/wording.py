@@ -1,0 +1,86 @@
+"""A verdict in words: what was found, between which bounds, what would have counted; what would decide it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from isotherm.experiments.claims.verdict import Part, Verdict
+from isotherm.measures.catalogue import measure
+
+FEW = 3
+"""Missing runs, and things that a claim says, that a line names; the page has them all."""
+
+
+def sentence(verdict: Verdict) -> str:
+    """Why a claim came out as it did, in a line: the part that decided, and what is missing."""
+    words = [] if verdict.part is None else [part_in_words(verdict.part)]
+    others = len(verdict.parts) - 1
+    if verdict.part is not None and others:
+        words[0] += f" (the {_place(verdict)} of {others + 1} things that the claim says)"
+    if "why" in verdict.evidence:
+        words.append(str(verdict.evidence["why"]))
+    if verdict.remedy:
+        words.append(f"what would decide it: {verdict.remedy}")
+    missing = verdict.evidence.get("missing", [])
+    if missing:
+        more = [f"and {len(missing) - FEW} more"] if len(missing) > FEW else []
+        words.append(f"missing: {'; '.join([*missing[:FEW], *more])}")
+    return ". ".join(word[0].upper() + word[1:] for word in words if word) + "."
+
+
+def _place(verdict: Verdict) -> str:
+    return {"held": "weakest", "contradicted": "one most against it", "undecided": "least decided"}[verdict.outcome]
+
+
+def part_in_words(part: Part) -> str:
+    """One thing that a claim says: effect, interval, seeds, what counts."""
+    number = _number(part)
+    wanted = f"at most {number(part.least)}" if part.bound else f"{number(part.least)} or more counts"
+    if not part.bound and part.least == 0:
+        wanted = "above zero counts"
+    if not part.seeds:
+        found = "no seed has it" if math.isnan(part.effect) else number(part.effect)
+    elif part.seeds == 1:
+        found = f"{number(part.effect)}, one seed"
+    else:
+        low, high = (number(bound, bare=True) for bound in part.interval)
+        found = f"{number(part.effect)} [{low} to {high}], {part.seeds} seeds"
+    return f"{part.what}: {found}; {wanted}"
+
+
+def _number(part: Part) -> Any:
+    points = bool(part.measure) and measure(part.measure).unit == "%"
+
+    def number(value: float, bare: bool = False) -> str:
+        if not math.isfinite(value):
+            return "unknown"
+        text = f"{100 * value:.2f}" if points else f"{value:.3g}"
+        text = re.sub(r"^-", "−", text)
+        return f"{text} points" if points and not bare else text
+
+    return number
+
+
+def details(verdict: Verdict) -> list[tuple[str, str]]:
+    """All that the evidence has, for a table: its name and its words."""
+    rows: list[tuple[str, str]] = [(part.outcome, part_in_words(part)) for part in verdict.parts]
+    for name, value in verdict.evidence.items():
+        if name == "values":
+            line = ", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value)
+            rows.append(("values", re.sub(r"(?<!\w)-(?=[\d.])", "−", line)))
+        elif name not in ("parts", "why", "missing"):
+            rows.append((name.replace("_", " "), _words(value)))
+    return rows
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_words(v)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_words, value))
+    if isinstance(value, float):
+        return f"{value:.4g}".replace("-", "−") if math.isfinite(value) else "unknown"
+    return str(value)
