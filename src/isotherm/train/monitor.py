@@ -15,7 +15,7 @@ from isotherm.measures.catalogue import measures
 from isotherm.measures.measure import Measure, Need, take
 from isotherm.measures.subject import Subject, healthy
 from isotherm.methods import Network
-from isotherm.probes.extract import features_of, home
+from isotherm.probes.extract import features_of, home, probed_layer
 from isotherm.probes.knn import knn
 from isotherm.views import Recipe
 
@@ -68,7 +68,8 @@ def knn_of(encoder: nn.Module, train: Images, test: Images, recipe: Recipe) -> f
     """The kNN accuracy of an encoder's features; None where there are no labels, or no features to speak of."""
     if not (labelled(train) and labelled(test)):
         return None
-    bank, queries = (features_of(encoder, images, recipe) for images in (train, test))
+    layer = probed_layer(encoder)
+    bank, queries = (features_of(encoder, images, recipe, layer=layer) for images in (train, test))
     if not (healthy(bank) and healthy(queries) and len(train.labels.unique()) > 1):
         return None
     return neighbours(bank, train.labels, queries, test.labels)

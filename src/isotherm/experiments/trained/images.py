@@ -16,7 +16,7 @@ from isotherm.experiments.trained.run import TrainedRun
 from isotherm.measures.measure import Need
 from isotherm.measures.subject import Subject
 from isotherm.methods import Network
-from isotherm.probes.extract import features_of
+from isotherm.probes.extract import features_of, probed_layer
 from isotherm.probes.knn import knn
 from isotherm.probes.linear import linear
 from isotherm.train import networks
@@ -39,8 +39,7 @@ class TrainedImages(TrainedRun, Subject):
     def __init__(self, run: OpenedImages) -> None:
         self.folder, self.run, self.seed = run.out, run, 0
         self.test: Images = self.run.images if self.run.test is None else self.run.test
-        # SmallAlexNet ends in its own embedding; the papers probe the layer before (CACR app. C.1)
-        self.layer = "fc7" if self.run.config.encoder["name"] == "small_alexnet" else None
+        self.layer = probed_layer(run.network.encoder)
         both = labelled(self.run.images) and labelled(self.test)
         self.probed = self.run.test is not None and both and len(self.run.images.labels.unique()) > 1
 
