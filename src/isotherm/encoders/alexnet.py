@@ -19,7 +19,8 @@ class SmallAlexNet(Encoder):
     fc6 and fc7 4096 wide. Everything but fc8 is without bias and followed by BN and ReLU; fc8 is not normalized here,
     the pairing does that. Weights start as N(0, 0.02²), as public copies of that network do (the papers do not say).
 
-    The papers probe fc7 (`probed`): ``features(network, x, "fc7")``. 27,221,088 parameters for 32×32, 58,678,368 for 64×64.
+    The papers probe fc7 (`probed`): ``features(network, x, "fc7")``. 27,221,088 parameters for 32×32,
+    58,678,368 for 64×64.
     """
 
     probed = "fc7"

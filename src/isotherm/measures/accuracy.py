@@ -24,19 +24,34 @@ KNN = _accuracy(
 LINEAR = _accuracy(
     "linear", "linear accuracy", "Accuracy of the exact linear probe of the features.", lambda s: s.linear, "probes"
 )
+KNN200 = _accuracy(
+    "knn200",
+    "accuracy of 200 neighbours",
+    "Accuracy of the 200 nearest neighbours of the features by cosine similarity s, weighted by exp(s/0.1).",
+    lambda s: s.knn200,
+    "200 neighbours",
+)
 KNN1 = _accuracy(
     "knn1",
     "accuracy of the nearest neighbour",
-    "Accuracy of the nearest neighbour of the features.",
+    "Accuracy of the nearest neighbour by L2 distance of the unit features.",
     lambda s: s.nearest[1],
     "nearest",
 )
 KNN10 = _accuracy(
     "knn10",
     "accuracy of ten neighbours",
-    "Accuracy of the ten nearest neighbours of the features.",
+    "Accuracy of the ten nearest neighbours by L2 distance of the unit features, weighted by its inverse.",
     lambda s: s.nearest[10],
     "nearest",
+)
+FEW_LABELS = _accuracy(
+    "few_labels",
+    "accuracy with 5 labels per class",
+    "Accuracy of a logistic probe taught on 5 training images per class, mean over ten draws that are the same for "
+    "every run of a data set.",
+    lambda s: s.few_labels,
+    "few labels",
 )
 LINEAR_WHOLE = _accuracy(
     "linear_whole",
