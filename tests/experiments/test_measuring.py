@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from isotherm import probes
 from isotherm.experiments import execute, records, report
 from isotherm.experiments.claims.verdict import Evidence
 from isotherm.experiments.measuring import carry_out, done
@@ -28,7 +29,11 @@ from isotherm.train.commandline import configure
 from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import two_views
 
-IMAGES = tuple(name for name, group in groups().items() if all("sentences" not in m.needs for m in group))
+PROTOCOLS = tuple(f"linear {name}" for name in probes.PROTOCOLS)
+"""Groups that take as long as a training."""
+IMAGES = tuple(
+    name for name, group in groups().items() if name not in PROTOCOLS and all("sentences" not in m.needs for m in group)
+)
 SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "monitor": 0}
 
 
@@ -161,6 +166,19 @@ def test_the_probe_of_the_whole_set_is_taught_on_balanced_images(run):
     bank = features_of(trained.run.network.encoder, even, trained.run.recipe)
     expected = linear(bank, even.labels, trained.queries, trained.test.labels, seed=0).accuracy
     assert done(run).measures["linear_whole"] == expected
+
+
+def test_every_protocol_of_a_paper_is_a_measure_in_a_group_of_its_own():
+    assert tuple(name for name in groups() if name.startswith("linear ")) == PROTOCOLS
+
+
+def test_the_measure_of_a_protocol_follows_it_on_augmented_images_of_equal_classes(tmp_path):
+    settings = {**SMALL, "images": 100, "imbalance": "linear"}
+    found = carry_out(configure(settings), tmp_path / "r", ("linear cacr-small",)).measures
+    run = runs.open_run(tmp_path / "r")
+    even = images_of(configure({**SMALL, "images": 100}), "train")
+    expected = probes.follow_augmented("cacr-small", run.network.encoder, even, run.test, run.recipe)
+    assert found == {"linear_cacr_small": expected.accuracy}
 
 
 def test_one_class_is_measured_without_probes(tmp_path):

@@ -18,6 +18,25 @@ def _accuracy(
     return Measure(name, title, meaning, of, (group,), needs, unit="%", better="higher", monitor=monitor)
 
 
+def _by_protocol(name: str) -> Measure:
+    return _accuracy(
+        f"linear_{name.replace('-', '_')}",
+        f"linear accuracy, {name}",
+        f"Accuracy of a linear classifier trained as {PROTOCOLS[name]} train it ({name}), on augmented images of every "
+        "class, equally many whatever was learnt from.",
+        lambda s: s.by_protocol(name),
+        f"linear {name}",
+    )
+
+
+PROTOCOLS = {
+    "wang-liu": "Wang & Liu",
+    "cacr-small": "CACR's authors on small images",
+    "cacr-large": "CACR's authors on ImageNet",
+}
+"""Whose the protocols of `probes.protocols` are, by their names: a measure each, in a group of its own since each takes
+as long as a training."""
+LINEAR_WANG_LIU, LINEAR_CACR_SMALL, LINEAR_CACR_LARGE = map(_by_protocol, PROTOCOLS)
 KNN = _accuracy(
     "knn", "kNN accuracy", "kNN accuracy of the features (k = 20).", lambda s: s.knn, "probes", monitor=True
 )

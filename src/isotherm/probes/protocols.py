@@ -110,6 +110,10 @@ PROTOCOLS = {
 """By name. None of the papers states a weight decay but Wang & Liu, whose is 0; so are the others'."""
 
 
+class Diverged(ValueError):
+    """The features are too long for a protocol's learning rate."""
+
+
 def protocol(name: str | Protocol) -> Protocol:
     """A protocol by its name; one that is none yet comes back as it is."""
     if isinstance(name, Protocol):
@@ -207,7 +211,7 @@ def _train(classifier: nn.Linear, how: Protocol, epoch: Batches) -> None:
                 F.cross_entropy(classifier(x), labels).backward()
                 optimizer.step()
     if not all(bool(torch.isfinite(p).all()) for p in classifier.parameters()):
-        raise ValueError(
+        raise Diverged(
             f"{how.name} diverged: its learning rate of {how.lr:g} is for features of about unit length. "
             "Scale them down, or use the exact linear probe."
         )

@@ -18,6 +18,7 @@ from isotherm.measures.measure import Need
 from isotherm.measures.subject import Subject
 from isotherm.probes.extract import features_of, probed_layer
 from isotherm.probes.linear import linear
+from isotherm.probes.protocols import Diverged, follow_augmented
 from isotherm.probes.splits import few_shot_split
 from isotherm.train import networks
 from isotherm.train.modality.images import ImageModality, OpenedImages, images_of
@@ -168,10 +169,23 @@ class TrainedImages(TrainedRun, Subject):
     def linear_whole(self) -> float | None:
         if not self.probed:
             return None
+        bank = self.bank if self.run.config.imbalance == "none" else self._features(self._even)
+        return linear(bank, self._even.labels, self.queries, self.test.labels, seed=0).accuracy
+
+    @cached_property
+    def _even(self) -> Images:
+        """What would have been learnt from, had the classes been equal."""
         config = self.run.config
-        even = images_of(replace(config, imbalance="none"), config.split)
-        bank = self.bank if config.imbalance == "none" else self._features(even)
-        return linear(bank, even.labels, self.queries, self.test.labels, seed=0).accuracy
+        return images_of(replace(config, imbalance="none"), config.split)
+
+    def by_protocol(self, name: str) -> float | None:
+        """By a paper's own linear protocol; None where its learning rate is too large for these features."""
+        if not self.probed:
+            return None
+        try:
+            return follow_augmented(name, self.run.network.encoder, self._even, self.test, self.run.recipe).accuracy
+        except Diverged:
+            return None
 
     @property
     def linear_digit(self) -> float | None:
