@@ -26,7 +26,8 @@ DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "src/isotherm"
 PAGES = ("api.md", "architecture.md")
 MEASURES = (
-    "uniformity tolerance alignment interclass_uniformity conditional_entropy local_separation effective_rank hardness"
+    "uniformity tolerance alignment interclass_uniformity conditional_entropy local_separation effective_rank rankme "
+    "hardness"
 )
 """The public ones; losses and temperatures are listed where they are looked up."""
 

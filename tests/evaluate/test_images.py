@@ -8,11 +8,14 @@ import torch
 
 from isotherm.cli import main
 from isotherm.evaluate import images
+from isotherm.experiments.trained.images import TrainedImages
 from isotherm.probes.extract import features_of
+from isotherm.probes.knn import knn
 from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.loop import train
+from isotherm.train.monitor import knn_of
 from small_runs import stopped_after_a_step
 
 SMALL = {"images": 400, "batch": 100, "epochs": 2, "monitor": 0, "encoder.widths": [8, 16]}
@@ -58,6 +61,24 @@ def test_the_features_are_those_of_the_exported_encoder(run):
     a = features_of(opened.network.encoder, opened.test, opened.recipe)
     b = features_of(runs.load_encoder(run), opened.test, opened.recipe)
     assert torch.equal(a, b)
+
+
+@pytest.mark.slow
+def test_small_alexnet_is_probed_at_fc7_by_evaluate_by_studies_and_on_the_way(tmp_path):
+    settings = {**SMALL, "images": 60, "batch": 30, "epochs": 1, "encoder": "small_alexnet", "encoder.width": 4}
+    settings |= {"size": 16, "head": "none"}
+    settings = {k: v for k, v in settings.items() if k != "encoder.widths"}
+    train(configure(settings), Runtime(out=tmp_path / "a", quiet=True))
+    opened = runs.open_run(tmp_path / "a")
+    fc7 = [features_of(opened.network.encoder, x, opened.recipe, layer="fc7") for x in (opened.images, opened.test)]
+    assert fc7[0].shape[1] == 4096
+    expected = knn(fc7[0], opened.images.labels, fc7[1], opened.test.labels, ks=(20,))[20]
+    found = images.assess(tmp_path / "a", ("knn", "linear"))
+    assert found.scores["knn, k = 20"] == expected
+    studied = TrainedImages(opened)
+    on_the_way = knn_of(opened.network.encoder, opened.images, opened.test, opened.recipe)
+    assert studied.knn == expected.accuracy == on_the_way
+    assert studied.linear == found.scores["linear"].accuracy
 
 
 def test_every_probe_has_a_name_that_works(run):

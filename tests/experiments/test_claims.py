@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from isotherm.experiments import comparing, find, judging, plan, report, wording
-from isotherm.experiments.claims import by_seed, rules
+from isotherm.experiments.claims import by_seed, penalties, rules
 from isotherm.experiments.claims.decision import at_least, at_most, decide, level, outcome_at
 from isotherm.experiments.claims.verdict import undecided
 from isotherm.experiments.points import expand
@@ -280,7 +280,17 @@ def test_evidence_is_json_even_without_numbers():
     assert {c["held"] for c in json.loads(text)} == {None}
 
 
-# nothing holds without runs
+def test_entropy_and_closed_forms():
+    rng = np.random.default_rng(0)
+    s = np.tanh(rng.normal(size=(40, 30)))
+    flat = penalties.entropy(np.zeros((2, 30)), 0.3)
+    np.testing.assert_allclose(flat, np.log(30))
+    r = np.exp(s / 0.3) / np.exp(s / 0.3).sum(1, keepdims=True)
+    np.testing.assert_allclose(penalties.entropy(s, 0.3), -(r * np.log(r)).sum(1))
+    assert all(penalties.closed_forms(s, t) < 1e-10 for t in (0.05, 0.3, 1.0))
+
+
+# nothing is decided without runs
 
 RULES = (
     rules.Trend("m", "a", 1, over="x"),

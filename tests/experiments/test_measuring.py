@@ -6,22 +6,34 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from isotherm import probes
 from isotherm.experiments import execute, records, wording
 from isotherm.experiments.claims.verdict import Evidence, Verdict
 from isotherm.experiments.measuring import carry_out, done
 from isotherm.experiments.trained import images as trained_images
 from isotherm.experiments.trained.images import TrainedImages
+from isotherm.measures import geometry
 from isotherm.measures.catalogue import groups, in_groups
 from isotherm.probes.extract import features_of
 from isotherm.probes.linear import linear
+from isotherm.probes.splits import few_shot_split
 from isotherm.report import Page, figures
 from isotherm.report.charts import Picture
 from isotherm.train import runs
 from isotherm.train.commandline import configure
 from isotherm.train.modality.images import images_of
+from isotherm.train.monitor import two_views
 
-IMAGES = tuple(name for name, group in groups().items() if all("sentences" not in m.needs for m in group))
+PROTOCOLS = tuple(f"linear {name}" for name in probes.PROTOCOLS)
+"""Groups that take as long as a training."""
+IMAGES = tuple(
+    name for name, group in groups().items() if name not in PROTOCOLS and all("sentences" not in m.needs for m in group)
+)
 SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "monitor": 0}
 
 
@@ -39,11 +51,84 @@ def test_every_group_gives_what_it_names(run):
     assert all(np.isfinite(found[name]) for name in names)
 
 
-def test_nearest_neighbours_are_those_of_a_plain_loop(run):
+def test_one_and_ten_neighbours_are_scikit_learns_weighted_by_distance(run):
     trained = TrainedImages(runs.open_run(run))
-    bank, queries = (torch.nn.functional.normalize(z, dim=1) for z in (trained.bank, trained.queries))
-    right = trained.run.images.labels[(queries @ bank.T).argmax(1)] == trained.test.labels
-    assert done(run).measures["knn1"] == pytest.approx(float(right.float().mean()))
+    bank, queries = (torch.nn.functional.normalize(z.double(), dim=1) for z in (trained.bank, trained.queries))
+    for k in (1, 10):
+        theirs = KNeighborsClassifier(k, weights="distance").fit(bank, trained.run.images.labels)
+        assert done(run).measures[f"knn{k}"] == pytest.approx(theirs.score(queries, trained.test.labels))
+
+
+def test_two_hundred_neighbours_vote_by_their_similarity(run):
+    trained = TrainedImages(runs.open_run(run))
+    bank, queries = (torch.nn.functional.normalize(z, dim=1).double().numpy() for z in (trained.bank, trained.queries))
+    labels, right = trained.run.images.labels.numpy(), []
+    for query, label in zip(queries, trained.test.labels.tolist(), strict=True):
+        s = bank @ query
+        votes = np.zeros(10)
+        for i in np.argsort(-s)[:200]:
+            votes[labels[i]] += np.exp(s[i] / 0.1)
+        right.append(votes.argmax() == label)
+    assert done(run).measures["knn200"] == pytest.approx(np.mean(right))
+
+
+def test_few_labels_is_a_mean_over_ten_draws_of_the_whole_training_part(run):
+    trained = TrainedImages(runs.open_run(run))
+    whole = images_of(configure({**SMALL, "images": None, "randbit": 2}), "train")
+    features = features_of(trained.run.network.encoder, whole, trained.run.recipe)
+    scores = []
+    for seed in range(10):
+        some, _ = few_shot_split(whole.labels, 5, seed)
+        assert torch.bincount(whole.labels[some]).tolist() == [5] * 10
+        theirs = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (0.01 * 50), tol=1e-8, max_iter=10_000))
+        theirs.fit(features[some].double(), whole.labels[some])
+        scores.append(theirs.score(trained.queries.double(), trained.test.labels))
+    # an item between two classes may fall to either by rounding
+    assert done(run).measures["few_labels"] == pytest.approx(np.mean(scores), abs=0.5 / len(trained.test))
+
+
+def test_few_labels_cannot_be_said_where_a_class_has_fewer(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {f"{split}_images": rng.integers(0, 255, (60, 8, 8), dtype=np.uint8) for split in ("train", "test")}
+    arrays |= {f"{split}_labels": np.array([0] * 4 + [1] * 56) for split in ("train", "test")}
+    np.savez(tmp_path / "few.npz", **arrays)
+    config = configure({**SMALL, "images": None, "data": f"arrays:{tmp_path}/few.npz"})
+    found = carry_out(config, tmp_path / "r", ("probes", "few labels")).measures
+    assert "few_labels" not in found
+    assert "linear" in found
+
+
+def test_features_are_measured_as_embeddings_are(run):
+    trained, found = TrainedImages(runs.open_run(run)), done(run).measures
+    encoder, sample = trained.run.network.encoder, trained.sample
+    z = features_of(encoder, sample, trained.run.recipe)
+    assert found["feature_uniformity"] == pytest.approx(geometry.uniformity(z))
+    assert found["feature_tolerance"] == pytest.approx(geometry.tolerance(z, sample.labels))
+    assert found["feature_class_alignment"] == pytest.approx(2 - 2 * geometry.tolerance(z, sample.labels))
+    assert found["feature_interclass_uniformity"] == pytest.approx(geometry.interclass_uniformity(z, sample.labels))
+    views = two_views(encoder, sample, trained.run.recipe)
+    assert found["feature_alignment"] == pytest.approx(geometry.alignment(*views))
+    assert found["rankme"] == pytest.approx(geometry.rankme(z))
+    assert found["feature_uniformity"] != found["uniformity"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "t_neg"), [({}, 2.0), ({"method": "cacr", "loss": "CACRLoss", "loss.t_neg": 0.9}, 0.9)]
+)
+def test_conditional_entropy_is_a_mean_over_mini_batches_with_the_losss_own_t(tmp_path, settings, t_neg):
+    carry_out(configure({**SMALL, **settings}), tmp_path / "r", ("geometry",))
+    trained = TrainedImages(runs.open_run(tmp_path / "r"))
+    z = torch.nn.functional.normalize(trained.embeddings.double(), dim=1)
+    order = torch.randperm(360, generator=torch.Generator().manual_seed(0))
+    entropies = []
+    for batch in (order[:128], order[128:256]):  # what is left is not a whole one
+        for i in batch:
+            others = batch[batch != i]
+            weights = torch.softmax(-t_neg * (z[i] - z[others]).square().sum(1), 0)
+            entropies.append(-float((weights * weights.log()).sum()))
+    found = done(tmp_path / "r").measures["conditional_entropy"]
+    assert found == pytest.approx(np.mean(entropies), abs=1e-4)
+    assert runs.read_result(tmp_path / "r").measures["conditional_entropy"] == pytest.approx(found, abs=1e-3)
 
 
 def test_class_alignment_is_a_mean_over_pairs_of_one_class(run):
@@ -81,6 +166,19 @@ def test_the_probe_of_the_whole_set_is_taught_on_balanced_images(run):
     bank = features_of(trained.run.network.encoder, even, trained.run.recipe)
     expected = linear(bank, even.labels, trained.queries, trained.test.labels, seed=0).accuracy
     assert done(run).measures["linear_whole"] == expected
+
+
+def test_every_protocol_of_a_paper_is_a_measure_in_a_group_of_its_own():
+    assert tuple(name for name in groups() if name.startswith("linear ")) == PROTOCOLS
+
+
+def test_the_measure_of_a_protocol_follows_it_on_augmented_images_of_equal_classes(tmp_path):
+    settings = {**SMALL, "images": 100, "imbalance": "linear"}
+    found = carry_out(configure(settings), tmp_path / "r", ("linear cacr-small",)).measures
+    run = runs.open_run(tmp_path / "r")
+    even = images_of(configure({**SMALL, "images": 100}), "train")
+    expected = probes.follow_augmented("cacr-small", run.network.encoder, even, run.test, run.recipe)
+    assert found == {"linear_cacr_small": expected.accuracy}
 
 
 def test_one_class_is_measured_without_probes(tmp_path):

@@ -18,9 +18,9 @@ from isotherm.cli import main
 from isotherm.experiments import execute, find, report
 from isotherm.experiments.claims import rules
 from isotherm.experiments.measuring import done
-from isotherm.experiments.points import expand
-from isotherm.experiments.records import Record, read
-from isotherm.experiments.study import Arm, Claim, Scale, Study
+from isotherm.experiments.points import check_measures, expand
+from isotherm.experiments.records import Record, Records, read
+from isotherm.experiments.study import Arm, Claim, Paper, PaperTable, Scale, Study, Where
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
 from isotherm.train.loop import Run
@@ -89,6 +89,49 @@ def test_an_impossible_value_or_a_missing_measure_is_named():
         expand(impossible, "smoke")
     with pytest.raises(ValueError, match="names the measure 'kn', which nobody takes; did you mean 'knn'"):
         expand(mine(claims=(Claim("x", "", rules.Trend("kn", "a", 1)),)), "smoke")
+
+
+def test_a_scale_reads_the_papers_own_measure_in_place_of_another(tmp_path):
+    arm = Arm("a", {"images": 60, "epochs": 1, "batch": 30, "encoder.widths": [4], "monitor": 0})
+    plain, paper = Scale("", {}), Scale("", {}, instead={"knn": "knn200"})
+    claim = Claim("Above a half.", "", rules.NoWorse("knn", Where("a"), [Where("a")], 0))
+    (tmp_path / "table.csv").write_text("data,measure,a\nCIFAR10,kNN,90\n")
+    tables = {"T": PaperTable(tmp_path / "table.csv", [Where("a")], [("kNN", "knn")])}
+    study = Study({}, (arm,), {"cpu": plain, "paper": paper}, (claim,), paper=Paper(tables=tables), name="mine")
+    small, large = expand(study, "cpu"), expand(study, "paper")
+    assert [p.config.key for p in small] == [p.config.key for p in large]  # how a run is judged is not what it is
+    assert set(large[0].measure) - set(small[0].measure) == {"200 neighbours"}
+    records = Records([record("a", None, 0, knn=0.25, knn200=0.75), record("a", None, 1, knn=0.25)])
+    asked = records.reading(paper.instead)
+    assert asked.by_seed("a", "knn") == {0: 0.75}  # the second run has not been measured so, and says nothing
+    assert asked.unanswered == {"a, seed 1": "has no knn"}
+    assert records.by_seed("a", "knn") == {0: 0.25, 1: 0.25}
+    whole = Records([record("a", None, 0, knn=0.25, knn200=0.75)])
+    for scale, ours in (("cpu", "25"), ("paper", "75")):
+        (tmp_path / scale).mkdir()
+        report.tell(study, whole, tmp_path / scale, execute.About("mine", scale, "digits", "x"))
+        page = (tmp_path / scale / "report.md").read_text()
+        assert f"| ours, digits | kNN | {ours}" in page
+        assert ("in place of “kNN accuracy”" in page) == (scale == "paper")
+        assert "in place of" not in page or "in place of" in (tmp_path / scale / "report.html").read_text()
+    for instead, said in (
+        ({"knn": "knn20"}, "no measure 'knn20'; did you mean"),
+        ({"nn": "knn200"}, "no measure 'nn'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            check_measures(replace(study, scales={"paper": Scale("", {}, instead=instead)}))
+
+
+def test_the_papers_own_probes_are_read_at_paper_scale():
+    for name, instead in {
+        "temperature": {"linear": "linear_wang_liu"},
+        "temperature-bank": {"linear": "linear_wang_liu"},
+        "cacr": {"linear": "linear_cacr_small", "linear_whole": "linear_cacr_small"},
+        "dystress": {"knn": "knn200"},
+    }.items():
+        scales = find.load(name).scales
+        assert scales["paper"].instead == instead
+        assert not scales["cpu"].instead
 
 
 def test_another_loss_in_one_line_is_another_study(tmp_path):

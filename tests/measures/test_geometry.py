@@ -59,6 +59,21 @@ def test_conditional_entropy_is_that_of_the_repulsion_weights():
     assert M.conditional_entropy(Z0, t_neg=3.0) == pytest.approx(np.mean(values), rel=1e-10)
 
 
+def test_rankme_is_the_entropy_of_the_raw_singular_values():
+    sigma = np.linalg.svd(3 * Z0.numpy() + 1, compute_uv=False)
+    total = 0.0
+    for value in sigma:
+        p = value / sigma.sum() + 1e-7
+        total -= p * math.log(p)
+    assert M.rankme(3 * Z0 + 1) == pytest.approx(math.exp(total), rel=1e-10)
+    assert M.rankme(7 * Z0) == pytest.approx(M.rankme(Z0), rel=1e-10)
+    assert M.rankme(torch.eye(5)) == pytest.approx(5, rel=1e-4)
+    assert M.rankme(torch.ones(9, 4)) == pytest.approx(1, rel=1e-4)
+    for wrong in (torch.zeros(3, 2), torch.full((3, 2), math.nan), torch.ones(3), torch.ones(3, 2).long()):
+        with pytest.raises(ValueError, match="rankme"):
+            M.rankme(wrong)
+
+
 def test_local_separation_sorts_the_other_items():
     s = unit(Z0) @ unit(Z1).T
     positive, nearest = M.local_separation(Z0, Z1, k=5)

@@ -25,7 +25,7 @@ def test_protocols_are_the_papers():
     assert [c.rate(e) for e in (0, 60, 80)] == pytest.approx([30, 3, 0.3])
     assert [(p.epochs, p.batch, p.weight_decay) for p in (a, b, c)] == [(100, 128, 0), (100, 128, 0), (100, 256, 0)]
     made = b.make(torch.nn.Linear(2, 2)).defaults
-    assert (made["betas"], made["eps"], b.layer) == ((0.5, 0.999), 1e-8, "fc7")
+    assert (made["betas"], made["eps"]) == ((0.5, 0.999), 1e-8)
     assert c.make(torch.nn.Linear(2, 2)).defaults["momentum"] == a.momentum == 0.9
     assert protocol("wang-liu").shortened(10).milestones == (4, 6, 8)
 
@@ -56,7 +56,7 @@ def test_augmented_protocol_recomputes_features_and_leaves_the_encoder_alone():
     assert all(p.grad is None for p in body.parameters())
 
 
-def test_the_protocols_layer_is_used_where_there_is_one():
+def test_the_probed_layer_is_used_where_it_is_not_the_last():
     torch.manual_seed(0)
     body = encoder("small_alexnet", channels=1, size=16, width=4)
     small = recipe("digits", views=1, size=16)

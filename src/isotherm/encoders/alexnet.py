@@ -19,8 +19,11 @@ class SmallAlexNet(Encoder):
     fc6 and fc7 4096 wide. Everything but fc8 is without bias and followed by BN and ReLU; fc8 is not normalized here,
     the pairing does that. Weights start as N(0, 0.02²), as public copies of that network do (the papers do not say).
 
-    The papers probe fc7: ``features(network, x, "fc7")``. 27,221,088 parameters for 32×32, 58,678,368 for 64×64.
+    The papers probe fc7 (`probed`): ``features(network, x, "fc7")``. 27,221,088 parameters for 32×32,
+    58,678,368 for 64×64.
     """
+
+    probed = "fc7"
 
     def __init__(self, channels: int = 3, size: int = 32, width: int = 128) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
@@ -17,6 +17,8 @@ class Encoder(nn.Module):
     channels: int
     size: int | None = None
     """The edge its images must have; None: any."""
+    probed: ClassVar[str | None] = None
+    """The layer whose features are probed; None: what it gives."""
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         known_settings(cls.__name__, settings, parameters(cls))

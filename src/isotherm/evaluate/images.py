@@ -16,6 +16,7 @@ from isotherm.files import Json
 from isotherm.inspect.health import Health, examine_embedding
 from isotherm.inspect.reading import Embedding
 from isotherm.probes import PROTOCOLS, Score, Spread, features_of
+from isotherm.probes.extract import probed_layer
 from isotherm.train.modality.images import OpenedImages
 from isotherm.train.monitor import labelled, some, two_views
 from isotherm.train.runs import open_run, unfinished
@@ -81,8 +82,7 @@ def assess(
     for name in probes:
         if not (name in AUGMENTED or name.endswith("finetune")) and fixed is None:
             options.note("features", "")
-            train = features_of(run.network.encoder, run.images, run.recipe)
-            fixed = train, features_of(run.network.encoder, known, run.recipe)
+            fixed = _features(run, run.images), _features(run, known)
         options.note(name, "")
         scores |= _probe(name, run, known, fixed, options.seed)
     options.note("examining the embedding", "")
@@ -91,6 +91,11 @@ def assess(
     assessment = ImageAssessment(run.out, scores, health, stopped)
     write(run.out.name, assessment, embedding, options)
     return assessment
+
+
+def _features(run: OpenedImages, images: Images) -> Tensor:
+    encoder = run.network.encoder
+    return features_of(encoder, images, run.recipe, layer=probed_layer(encoder))
 
 
 def _probe(

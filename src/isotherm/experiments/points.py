@@ -10,7 +10,7 @@ from isotherm.checks import did_you_mean
 from isotherm.data import sets
 from isotherm.data.sentences import is_text
 from isotherm.experiments.study import Arm, Point, Scale, Settings, Study
-from isotherm.measures.catalogue import in_groups
+from isotherm.measures.catalogue import in_groups, measures
 from isotherm.train.commandline import configure
 from isotherm.train.config import Config
 from isotherm.train.layers import merge, nested
@@ -28,11 +28,11 @@ def expand(study: Study, scale: str, data: str | None = None, seeds: int | None 
     data_name = str(data or size.settings.get("data") or study.base.get("data", "digits"))
     if ":" not in data_name and not is_text(data_name):
         sets.named(data_name)
-    points = []
+    points, groups = [], groups_at(study, scale)
     for arm in study.arms:
         for varied, seed in _grid(arm, size, seeds):
             config = _config(study, arm, varied, seed, size, data_name)
-            points.append(Point(arm.name, varied, seed, config, tuple(study.measure)))
+            points.append(Point(arm.name, varied, seed, config, groups))
     if not points:
         raise ValueError(f"study {study.name} has no runs at scale {scale}: give it arms, and values to vary.")
     doors.allow(*(name for point in points for name in doors.outside_names(point.config.as_dict())))
@@ -62,14 +62,27 @@ def _config(study: Study, arm: Arm, varied: Settings, seed: int, scale: Scale, d
         raise ValueError(f"study {study.name}, {arm.name} {values}: {error}") from error
 
 
+def groups_at(study: Study, scale: str) -> tuple[str, ...]:
+    """The groups of measures that are taken at a scale: the study's, and those of what is read in place of some."""
+    size = study.scales.get(scale)
+    more = [] if size is None else [measures()[name].groups[0] for name in size.instead.values()]
+    return tuple(dict.fromkeys([*study.measure, *more]))
+
+
 def check_measures(study: Study) -> None:
     """Claims and figures may only speak of what is measured."""
     try:
         measured = [measure.name for measure in in_groups(study.measure)]
     except ValueError as error:
         raise ValueError(f"study {study.name}: {error}") from error
-    for title, measures in _needs(study):
-        for measure in measures:
+    for scale, size in study.scales.items():
+        for name, other in size.instead.items():
+            for wanted, known in ((name, measured), (other, list(measures()))):
+                if wanted not in known:
+                    hint = did_you_mean(wanted, known)
+                    raise ValueError(f"study {study.name}: scale '{scale}' has no measure '{wanted}'{hint}")
+    for title, asked in _needs(study):
+        for measure in asked:
             if measure not in measured:
                 hint = did_you_mean(measure, measured)
                 raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -221,6 +221,10 @@ class Records:
         """The same, of which nothing has been asked yet."""
         return Records(self.planned)
 
+    def reading(self, instead: Mapping[str, str]) -> Records:
+        """The same, where asking for a measure gives another one (`Scale.instead`): its own value is not to be had."""
+        return Records(replace(record, measures=_reading(record.measures, instead)) for record in self.planned)
+
     def arms(self) -> list[str]:
         return list(dict.fromkeys(r.arm for r in self.planned if r.finished))
 
@@ -287,6 +291,11 @@ class Records:
         if not values:
             return math.nan, math.nan, 0
         return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values)
+
+
+def _reading(measures: Settings, instead: Mapping[str, str]) -> Settings:
+    others = {name: value for name, value in measures.items() if name not in instead}
+    return others | {name: measures[other] for name, other in instead.items() if other in measures}
 
 
 def training_of(folder: Path) -> list[Settings]:

@@ -9,6 +9,7 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.comparing import differences
 from isotherm.experiments.execute import About
 from isotherm.experiments.judging import Judged, by_chance, count, judge
+from isotherm.experiments.points import groups_at
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Comparison, Figure, PaperTable, Settings, Study, Where, varied_label
 from isotherm.experiments.wording import details, sentence
@@ -53,10 +55,12 @@ LABELS: Mapping[Outcome, tuple[Level, str]] = {
 
 def tell(study: Study, records: Records, folder: Path, about: About) -> list[Judged]:
     """Write claims.json, report.html, records.csv and the figures."""
-    judged = judge(study, records)
+    study, instead = replace(study, measure=groups_at(study, about.scale)), instead_at(study, about.scale)
+    read = records.reading(instead)
+    judged = judge(study, read)
     files.write_json(folder / "claims.json", [each.as_dict() for each in judged])
     files.write_text(folder / "records.csv", visible(as_csv(records)))
-    charts = [(figure, list(figure.draw(records))) for figure in study.figures]
+    charts = [(figure, list(figure.draw(read))) for figure in study.figures]
     draw_all(charts, folder / "figures")
     page = Page(
         study.question,
@@ -68,16 +72,32 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     )
     page.figures(*(drawing for figure, drawings in charts if figure.headline for drawing in drawings[:2]))
     _show_claims(page, judged)
+    for note in in_place(instead):
+        page.text(note)
     _show_missing(page, records)
     _show_figures(page, [(figure, drawings) for figure, drawings in charts if not figure.headline])
-    _show_results(page, study, records)
-    _show_paper(page, study, records, about.data)
+    _show_results(page, study, records, read)
+    _show_paper(page, study, read, about.data)
     page.section("Again", "Everything on this page comes from these commands.")
     page.code(f"{about.command}\nisotherm report {folder}")
     _show_runs(page, study, records)
     page.write(folder / "report.html")
-    files.write_text(folder / "report.md", visible(markdown(study, records, judged, about)))
+    files.write_text(folder / "report.md", visible(markdown(study, records, read, judged, about)))
     return judged
+
+
+def instead_at(study: Study, scale: str) -> Mapping[str, str]:
+    """Measures that a scale reads in place of others; a folder may be of a scale that the study no longer has."""
+    return study.scales[scale].instead if scale in study.scales else {}
+
+
+def in_place(instead: Mapping[str, str]) -> list[str]:
+    """Which measures are read in place of others at this scale."""
+    return [
+        f"At this scale claims, comparisons, figures and the paper's tables read “{measure(other).title}” in place of "
+        f"“{measure(name).title}”. {measure(other).meaning}"
+        for name, other in instead.items()
+    ]
 
 
 def standing(records: Records) -> str:
@@ -163,7 +183,7 @@ def _show_figures(page: Page, charts: Sequence[tuple[Figure, Sequence[Drawing]]]
             page.figures(*drawings)
 
 
-def _show_results(page: Page, study: Study, records: Records) -> None:
+def _show_results(page: Page, study: Study, records: Records, read: Records) -> None:
     page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
     columns, rows = results(study, records)
     page.table(columns, rows)
@@ -171,11 +191,11 @@ def _show_results(page: Page, study: Study, records: Records) -> None:
         page.section("Compared", FAIR)
         for comparison in study.compare:
             caption = f"{measure(comparison.measure).title} against {comparison.against}"
-            heads, rows = compared(records, comparison)
+            heads, rows = compared(read, comparison)
             if rows:
                 page.table(heads, rows, caption=caption)
             else:
-                page.text(f"{caption}: {no_partners(records, comparison)}")
+                page.text(f"{caption}: {no_partners(read, comparison)}")
 
 
 def _show_paper(page: Page, study: Study, records: Records, data: str) -> None:
@@ -208,7 +228,7 @@ def _show_runs(page: Page, study: Study, records: Records) -> None:
         page.table(heads, [row(r, shared) for r in records.planned])
 
 
-def markdown(study: Study, records: Records, judged: Sequence[Judged], about: About) -> str:
+def markdown(study: Study, records: Records, read: Records, judged: Sequence[Judged], about: About) -> str:
     """The claims and the results as text, for a repository."""
     heads, rows = results(study, records)
     lines = [f"# {study.question}", "", f"`{about.command}`", ""]
@@ -219,6 +239,7 @@ def markdown(study: Study, records: Records, judged: Sequence[Judged], about: Ab
         "",
         *(f"- {name} {why}" for name, why in missing(records)),
         *notes(records),
+        *in_place(instead_at(study, about.scale)),
         "",
     ]
     if judged:
@@ -231,11 +252,11 @@ def markdown(study: Study, records: Records, judged: Sequence[Judged], about: Ab
     lines += rows_of(heads, rows)
     for comparison in study.compare:
         lines += ["", f"{measure(comparison.measure).title} against {comparison.against}. {FAIR}", ""]
-        columns, differing = compared(records, comparison)
-        lines += rows_of(columns, differing) if differing else [no_partners(records, comparison)]
+        columns, differing = compared(read, comparison)
+        lines += rows_of(columns, differing) if differing else [no_partners(read, comparison)]
     for name, table in study.paper.tables.items():
         lines += ["", f"{name}, ours first, then as published:", ""]
-        lines += rows_of(table.heads, [*ours(records, table, about.data), *table.rows])
+        lines += rows_of(table.heads, [*ours(read, table, about.data), *table.rows])
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The numbers that describe an embedding. Inputs are (N, D) tensors, normalized inside."""
+"""The numbers that describe an embedding. Inputs are (N, D) tensors, normalized inside (but `rankme`)."""
 
 from isotherm.measures.geometry import (
     alignment,
@@ -9,6 +9,7 @@ from isotherm.measures.geometry import (
     local_separation,
     prior_distance,
     projections,
+    rankme,
     spectrum,
     tolerance,
     uniformity,
@@ -27,6 +28,7 @@ __all__ = [
     "pairwise",
     "prior_distance",
     "projections",
+    "rankme",
     "spectrum",
     "tolerance",
     "uniformity",

@@ -18,25 +18,59 @@ def _accuracy(
     return Measure(name, title, meaning, of, (group,), needs, unit="%", better="higher", monitor=monitor)
 
 
+def _by_protocol(name: str) -> Measure:
+    return _accuracy(
+        f"linear_{name.replace('-', '_')}",
+        f"linear accuracy, {name}",
+        f"Accuracy of a linear classifier trained as {PROTOCOLS[name]} train it ({name}), on augmented images of every "
+        "class, equally many whatever was learnt from.",
+        lambda s: s.by_protocol(name),
+        f"linear {name}",
+    )
+
+
+PROTOCOLS = {
+    "wang-liu": "Wang & Liu",
+    "cacr-small": "CACR's authors on small images",
+    "cacr-large": "CACR's authors on ImageNet",
+}
+"""Whose the protocols of `probes.protocols` are, by their names: a measure each, in a group of its own since each takes
+as long as a training."""
+LINEAR_WANG_LIU, LINEAR_CACR_SMALL, LINEAR_CACR_LARGE = map(_by_protocol, PROTOCOLS)
 KNN = _accuracy(
     "knn", "kNN accuracy", "kNN accuracy of the features (k = 20).", lambda s: s.knn, "probes", monitor=True
 )
 LINEAR = _accuracy(
     "linear", "linear accuracy", "Accuracy of the exact linear probe of the features.", lambda s: s.linear, "probes"
 )
+KNN200 = _accuracy(
+    "knn200",
+    "accuracy of 200 neighbours",
+    "Accuracy of the 200 nearest neighbours of the features by cosine similarity s, weighted by exp(s/0.1).",
+    lambda s: s.knn200,
+    "200 neighbours",
+)
 KNN1 = _accuracy(
     "knn1",
     "accuracy of the nearest neighbour",
-    "Accuracy of the nearest neighbour of the features.",
+    "Accuracy of the nearest neighbour by L2 distance of the unit features.",
     lambda s: s.nearest[1],
     "nearest",
 )
 KNN10 = _accuracy(
     "knn10",
     "accuracy of ten neighbours",
-    "Accuracy of the ten nearest neighbours of the features.",
+    "Accuracy of the ten nearest neighbours by L2 distance of the unit features, weighted by its inverse.",
     lambda s: s.nearest[10],
     "nearest",
+)
+FEW_LABELS = _accuracy(
+    "few_labels",
+    "accuracy with 5 labels per class",
+    "Accuracy of a logistic probe taught on 5 training images per class, mean over ten draws that are the same for "
+    "every run of a data set.",
+    lambda s: s.few_labels,
+    "few labels",
 )
 LINEAR_WHOLE = _accuracy(
     "linear_whole",

@@ -160,8 +160,8 @@ def effective_rank(subject: Any) -> Any:
     healthy=lambda a: Healthy(f"at most {_short(math.log(a.n - 1))}"),
 )
 def conditional_entropy(subject: Any) -> Any:
-    """How evenly CACR's repulsion exp(−2·squared distance) is shared by all other items (of a run: of 2,000 at
-    most); the logarithm of how many take part.
+    """How evenly CACR's repulsion exp(−t⁻·squared distance) is shared by the other items; the logarithm of how many
+    take part. Of a run: of a mini-batch of 128, mean over them, with its loss's own t⁻; else of all, and t⁻ = 2.
     """
     return subject.conditional_entropy
 

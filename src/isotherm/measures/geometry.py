@@ -1,6 +1,7 @@
 """What an embedding is like: numbers that explain what a loss did to it. No plots.
 
-All take embeddings as they leave a network, (N, D), and normalize them; all are exact, and none holds an N×N matrix.
+All take embeddings as they leave a network, (N, D), and normalize them (but `rankme`); all are exact,
+and none holds an N×N matrix.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from isotherm.pairing import unit, unit_views
 from isotherm.temperature import scaled
 from isotherm.types import Pairs, TemperatureLike
 
+RANKME_EPS = 1e-7
+"""Of `rankme`, as its authors have it for float32."""
 STRIP = 1 << 24
 """Similarities held at a time where whole rows are needed: tall enough strips for a fast matrix product, 64 MB."""
 
@@ -134,6 +137,24 @@ def effective_rank(z: Tensor) -> float:
         return 0.0
     p = eigenvalues / eigenvalues.sum()
     return float(torch.exp(-torch.special.xlogy(p, p).sum()))
+
+
+@torch.no_grad()
+def rankme(z: Tensor) -> float:
+    r"""How many directions features really use: e to the entropy of their singular values.
+
+    .. math:: \exp\Big(-\sum_k p_k \log p_k\Big), \qquad p_k = \frac{\sigma_k}{\sum_j \sigma_j} + 10^{-7}
+
+    RankMe, Garrido et al. 2023 (arXiv:2210.02885), eq. 3. :math:`\sigma_k` are the singular values of the features as
+    they are, neither centred nor normalized; there are min(N, D). `effective_rank` takes variances of unit vectors.
+    """
+    if z.ndim != 2 or not z.is_floating_point():
+        raise ValueError(f"rankme takes floating-point features (N, D), got {tuple(z.shape)} of {z.dtype}.")
+    if not z.numel() or not bool(torch.isfinite(z).all()) or not bool(z.any()):
+        raise ValueError("rankme needs features that are finite and not all 0.")
+    sigma = torch.linalg.svdvals(z.double())
+    p = sigma / sigma.sum() + RANKME_EPS
+    return float(torch.exp(-(p * p.log()).sum()))
 
 
 @torch.no_grad()

@@ -14,8 +14,8 @@ from numbers import Real
 from typing import Any, Literal, TypedDict, Unpack
 
 Need = Literal["embeddings", "labels", "views", "features", "sentences", "run"]
-"""What is at hand: unit embeddings; a label each; a second view of each; features of the training part for a probe to
-learn from; the tasks of SentEval; the folder of a run."""
+"""What is at hand: unit embeddings; a label each; a second view of each; the encoder's features, also of the training
+part for a probe to learn from; the tasks of SentEval; the folder of a run."""
 Level = Literal["good", "look", "bad"]
 
 

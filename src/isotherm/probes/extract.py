@@ -27,8 +27,8 @@ def features_of(
 
     The encoder runs in eval mode without gradients and is left as it was found; nothing can flow back into it from
     the result. Images are normalized as the recipe does and have its first view's size unless `size` is given;
-    RandBit planes are appended as the loader does. `layer` names a layer (`encoders.features`); `device` is by default
-    the encoder's own.
+    RandBit planes are appended as the loader does. `layer` names a layer (`encoders.features`), such as the one that
+    is probed (`probed_layer`); `device` is by default the encoder's own.
     """
     at_least(1, batch=batch)
     device = home(encoder) if device is None else device
@@ -43,6 +43,15 @@ def features_of(
         all_features[indices] = part.float().cpu()
     assert all_features is not None  # a set of images is never empty
     return all_features
+
+
+def probed_layer(encoder: nn.Module) -> str | None:
+    """The layer of an encoder that probes look at, where it is not the last (`Encoder.probed`).
+
+    SmallAlexNet ends in its own embedding, fc8; the papers probe fc7 (CACR C.1). Every probe asks here.
+    """
+    layer: str | None = getattr(encoder, "probed", None)
+    return layer
 
 
 def home(module: nn.Module) -> torch.device:

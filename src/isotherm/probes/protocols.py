@@ -17,7 +17,7 @@ from isotherm.checks import at_least, did_you_mean
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.encoders.features import features
-from isotherm.probes.extract import count_classes, features_of, home, label_column, parts
+from isotherm.probes.extract import count_classes, features_of, home, label_column, parts, probed_layer
 from isotherm.probes.scores import Score, ranks, score
 from isotherm.views.recipes import Recipe
 
@@ -45,8 +45,6 @@ class Protocol:
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
-    layer: str | None = None
-    """The layer whose features the paper probes, in a network that has it; None: the encoder's output."""
 
     def make(self, module: nn.Module) -> torch.optim.Optimizer:
         """The optimizer for this module's parameters."""
@@ -95,7 +93,6 @@ PROTOCOLS = {
             batch=128,
             betas=(0.5, 0.999),
             eps=1e-8,
-            layer="fc7",
         ),
         Protocol(
             "cacr-large",
@@ -111,6 +108,10 @@ PROTOCOLS = {
     )
 }
 """By name. None of the papers states a weight decay but Wang & Liu, whose is 0; so are the others'."""
+
+
+class Diverged(ValueError):
+    """The features are too long for a protocol's learning rate."""
 
 
 def protocol(name: str | Protocol) -> Protocol:
@@ -165,16 +166,14 @@ def follow_augmented(
     """How often a linear classifier trained by a paper's protocol on augmented images is right on plain ones.
 
     Every epoch shows the frozen encoder another view of each image, the first that `recipe` makes; the encoder runs
-    in eval mode without gradients and is left as it was found. `layer` is by default the protocol's where the encoder
-    has one of that name, else the encoder's output; the score says which. `size` is that of the test images
-    (`features_of`).
+    in eval mode without gradients and is left as it was found. `layer` is by default the one that is probed
+    (`probed_layer`); the score says which. `size` is that of the test images (`features_of`).
     """
     how = protocol(how)
     labels = label_column(train.labels, len(train), f"{train.name}: labels")
     test_labels = label_column(test.labels, len(test), f"{test.name}: labels")
     classes = count_classes(labels, test_labels, len(train.classes) or None)
-    if layer is None and how.layer in dict(encoder.named_modules()):
-        layer = how.layer
+    layer = probed_layer(encoder) if layer is None else layer
     device = home(encoder)
     one_view = replace(recipe, views=recipe.views[:1])
     loader = Loader(train, one_view, how.batch, seed=seed, drop_last=False, device=device)
@@ -212,7 +211,7 @@ def _train(classifier: nn.Linear, how: Protocol, epoch: Batches) -> None:
                 F.cross_entropy(classifier(x), labels).backward()
                 optimizer.step()
     if not all(bool(torch.isfinite(p).all()) for p in classifier.parameters()):
-        raise ValueError(
+        raise Diverged(
             f"{how.name} diverged: its learning rate of {how.lr:g} is for features of about unit length. "
             "Scale them down, or use the exact linear probe."
         )

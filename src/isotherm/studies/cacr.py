@@ -139,6 +139,7 @@ SCALES = {
         data={"cifar10": {"normalize": "cifar10"}, "cifar100": {"normalize": "cifar100"}},
         seeds=3,
         adjust=lambda settings: {"batch": 768 if settings["views"] == 2 else 128},
+        instead={"linear": "linear_cacr_small", "linear_whole": "linear_cacr_small"},
     ),
 }
 

@@ -60,6 +60,7 @@ SCALES = {
             "milestones": [160, 190],
         },
         data={"cifar10": {"normalize": "cifar10"}, "cifar100": {"normalize": "cifar100"}},
+        instead={"linear": "linear_wang_liu"},
     ),
 }
 CLAIMS = (

@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from isotherm.data.images import Images
 from isotherm.data.probing import DIGIT, RANDBIT
@@ -15,18 +16,21 @@ from isotherm.data.sets import load
 from isotherm.experiments.trained.run import TrainedRun
 from isotherm.measures.measure import Need
 from isotherm.measures.subject import Subject
-from isotherm.methods import Network
-from isotherm.probes.extract import features_of
-from isotherm.probes.knn import knn
+from isotherm.probes.extract import features_of, probed_layer
 from isotherm.probes.linear import linear
+from isotherm.probes.protocols import Diverged, follow_augmented
+from isotherm.probes.splits import few_shot_split
 from isotherm.train import networks
 from isotherm.train.modality.images import ImageModality, OpenedImages, images_of
-from isotherm.train.monitor import labelled, neighbours, some, two_views
+from isotherm.train.monitor import labelled, neighbours, some, t_neg_of, two_views
 
 SAMPLE = 2000
 """Test images whose geometry is measured."""
 EDGES = np.linspace(-1, 1, 81)
 """Bins of similarity."""
+FEW, DRAWS, FEW_REGULARISATION = 5, 10, 1e-2
+"""Labelled images per class of the probe with few labels, how often they are drawn, and the λ of its fit: so few leave
+none to choose it on."""
 PROBED_BITS = 4
 """Of the bits that were added, so many are probed."""
 
@@ -39,8 +43,8 @@ class TrainedImages(TrainedRun, Subject):
     def __init__(self, run: OpenedImages) -> None:
         self.folder, self.run, self.seed = run.out, run, 0
         self.test: Images = self.run.images if self.run.test is None else self.run.test
-        # SmallAlexNet ends in its own embedding; the papers probe the layer before (CACR app. C.1)
-        self.layer = "fc7" if self.run.config.encoder["name"] == "small_alexnet" else None
+        self.t_neg = t_neg_of(run.config.loss)
+        self.layer = probed_layer(run.network.encoder)
         both = labelled(self.run.images) and labelled(self.test)
         self.probed = self.run.test is not None and both and len(self.run.images.labels.unique()) > 1
 
@@ -89,11 +93,18 @@ class TrainedImages(TrainedRun, Subject):
         """Embeddings of two views of the sample."""
         return self._views_by(self.run.network)
 
-    def _views_by(self, network: Network) -> tuple[Tensor, Tensor]:
+    @cached_property
+    def backbone(self) -> Subject:
+        """The features of the sample, measured as if they were its embeddings."""
+        labels = self.labels if labelled(self.sample) else None
+        views = self._views_by(self.run.network.encoder, self.layer)
+        return Subject(self._features(self.sample), labels, views)
+
+    def _views_by(self, network: nn.Module, layer: str | None = None) -> tuple[Tensor, Tensor]:
         recipe = self.run.recipe
         if len(recipe.views) == 1:  # a bank compares one view; alignment and local separation need two
             recipe = replace(recipe, views=recipe.views * 2)
-        return two_views(network, self.sample, recipe)
+        return two_views(network, self.sample, recipe, layer=layer)
 
     @cached_property
     def _known(self) -> Tensor:
@@ -107,6 +118,14 @@ class TrainedImages(TrainedRun, Subject):
         return neighbours(self.bank, self.run.images.labels, self.queries, self.test.labels)
 
     @property
+    def knn200(self) -> float | None:
+        """DySTreSS (arXiv:2308.01140), A.1, cosine weights; exp(s/0.1), not stated there, is lightly's default."""
+        if not self.probed:
+            return None
+        given = (self.bank, self.run.images.labels, self.queries, self.test.labels)
+        return neighbours(*given, k=200, temperature=0.1)
+
+    @property
     def linear(self) -> float | None:
         if not self.probed:
             return None
@@ -116,22 +135,57 @@ class TrainedImages(TrainedRun, Subject):
 
     @cached_property
     def nearest(self) -> dict[int, float | None]:
-        """Accuracy of the nearest and of the ten nearest neighbours."""
+        """Accuracy of the nearest and of the ten nearest neighbours by L2 distance, weighted by its inverse.
+
+        DySTreSS (arXiv:2308.01140), A.1, on long tails. Of unit features: so its rival there, Kukleva et al. 2023
+        (arXiv:2303.13664), measures, in a notebook of the authors' (and gives ten neighbours one vote each).
+        """
         if not self.probed:
             return {1: None, 10: None}
-        known = self._known
-        scores = knn(self.bank, self.run.images.labels, self.queries[known], self.test.labels[known], ks=(1, 10))
-        part = float(known.float().mean())
-        return {k: score.accuracy * part for k, score in scores.items()}
+        bank, queries = (normalize(features, dim=1) for features in (self.bank, self.queries))
+        given = (bank, self.run.images.labels, queries, self.test.labels)
+        return {k: neighbours(*given, k=k, weights="l2") for k in (1, 10)}
+
+    @property
+    def few_labels(self) -> float | None:
+        """None where a class has fewer images than a draw takes."""
+        if not self.probed:
+            return None
+        config = self.run.config
+        whole = images_of(replace(config, imbalance="none", images=None), config.split)
+        counts, asked = torch.bincount(whole.labels, minlength=len(self.test.classes)), self.test.labels.unique()
+        if int(counts[counts > 0].min()) < FEW or not counts[asked].all():
+            return None
+        draws = torch.stack([few_shot_split(whole.labels, FEW, seed)[0] for seed in range(DRAWS)])
+        drawn, places = draws.unique(return_inverse=True)
+        bank, labels = self._features(whole.subset(drawn)), whole.labels[drawn]
+        each = [
+            linear(bank[at], labels[at], self.queries, self.test.labels, regularisation=FEW_REGULARISATION).accuracy
+            for at in places
+        ]
+        return float(np.mean(each))
 
     @property
     def linear_whole(self) -> float | None:
         if not self.probed:
             return None
+        bank = self.bank if self.run.config.imbalance == "none" else self._features(self._even)
+        return linear(bank, self._even.labels, self.queries, self.test.labels, seed=0).accuracy
+
+    @cached_property
+    def _even(self) -> Images:
+        """What would have been learnt from, had the classes been equal."""
         config = self.run.config
-        even = images_of(replace(config, imbalance="none"), config.split)
-        bank = self.bank if config.imbalance == "none" else self._features(even)
-        return linear(bank, even.labels, self.queries, self.test.labels, seed=0).accuracy
+        return images_of(replace(config, imbalance="none"), config.split)
+
+    def by_protocol(self, name: str) -> float | None:
+        """By a paper's own linear protocol; None where its learning rate is too large for these features."""
+        if not self.probed:
+            return None
+        try:
+            return follow_augmented(name, self.run.network.encoder, self._even, self.test, self.run.recipe).accuracy
+        except Diverged:
+            return None
 
     @property
     def linear_digit(self) -> float | None:

@@ -138,7 +138,8 @@ class ImageModality:
 
     def monitor(self, network: Network, at_most: int | None = None) -> dict[str, float]:
         """Measures of a network (`monitor.monitor`)."""
-        return monitor.monitor(network, self.images, self.test, self.recipe, at_most, self.config.seed)
+        config = self.config
+        return monitor.monitor(network, self.images, self.test, self.recipe, at_most, config.seed, config.loss)
 
     def learnt(self, network: Network) -> Learnt | None:
         """kNN of the network, and of the one that the run started from."""
