@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from isotherm.data.images import Images
+from isotherm.data.overlay import Blend, Overlay, Places, nine_corners, resized
 from isotherm.streams import uniforms
 
 RANDBIT = "randbit"
 DIGIT = "digit"
-OFFSETS = (0.15, 0.45, 0.75)
 
 
 def randbit(images: Images, bits: int, seed: int = 0) -> Images:
@@ -42,34 +42,40 @@ def append_bits(view: Tensor, images: Images, indices: Tensor) -> Tensor:
     return torch.cat([view, planes[:, :, None, None].expand(n, images.bits, h, w).to(view.dtype)], 1)
 
 
-def digits_on_images(images: Images, digits: Images, unique: int, seed: int = 0) -> Images:
+def digits_on_images(
+    images: Images,
+    digits: Images,
+    unique: int,
+    seed: int = 0,
+    size: int | None = None,
+    places: Places = "offsets",
+    blend: Blend = "max",
+) -> Images:
     """Digits on images: one of `unique` digit images, fixed by the image's id, pasted at nine places.
 
-    Placed at 0.15, 0.45 and 0.75 of height and width (top left corner), combined by the elementwise maximum, as
-    Chen & Li §3 do on ImageNet; a digit that reaches beyond the border is cut there. 0 unique digits: none is pasted.
+    As Chen & Li's notebook does for ImageNet: places at 0.15, 0.45 and 0.75 of height and width (top left corner), cut
+    at the border, and the elementwise maximum; the paper's text says `blend` "sum". `places` "grid" has nine that do
+    not overlap. `size` is the edge the digits are resized to. 0 unique digits: none is pasted.
+
+    Nothing is pasted before a batch is taken (`Images.at`): the pixels stay where they are, in memory or mapped.
     Label ``digit`` is the class of the digit (−1 where there is none), ``digit_image`` which of the unique images.
     """
     if not 0 <= unique <= len(digits):
         raise ValueError(f"{digits.name} has {len(digits)} images; cannot take {unique} unique ones.")
-    n = len(images)
-    nothing = torch.full((n,), -1)
     if unique == 0:
+        nothing = torch.full((len(images),), -1)
         labels = {**images.more_labels, DIGIT: nothing, "digit_image": nothing}
         return replace(images, more_labels=labels, notes=(*images.notes, "no digits"))
-    height, width = images.shape[1:]
-    h, w = digits.shape[1:]
-    corners = [(int(a * height), int(b * width)) for a in OFFSETS for b in OFFSETS]
+    if images.overlay is not None:
+        raise ValueError(f"{images.name} has something pasted on it already.")
     kept_digits = torch.argsort(uniforms(digits.ids, 1, seed=seed, epoch=0, view=-3)[:, 0], stable=True)[:unique]
     u = uniforms(images.ids, 1, seed=seed, epoch=0, view=-4)[:, 0]
     which = torch.floor(u.double() * unique).long()
-    ink = digits.pixels[kept_digits].amax(1, keepdim=True)  # digits are gray: the brightest channel
-    pixels = images.pixels.clone()
-    for top, left in corners:
-        part = pixels[:, :, top : top + h, left : left + w]
-        torch.maximum(part, ink[which][:, :, : part.shape[2], : part.shape[3]], out=part)
+    ink = resized(digits.pixels[kept_digits].amax(1), size)  # digits are gray: the brightest channel
+    corners = nine_corners(places, *images.shape[1:], *ink.shape[1:])
     labels = {**images.more_labels, DIGIT: digits.labels[kept_digits][which], "digit_image": which}
     notes = (*images.notes, f"{unique} unique digits")
-    return replace(images, pixels=pixels, more_labels=labels, notes=notes, file=None)
+    return replace(images, overlay=Overlay(ink, which, corners, blend), more_labels=labels, notes=notes)
 
 
 def k_bit_images(bits: int, count: int, size: int = 32, seed: int = 0) -> Images:
