@@ -21,6 +21,11 @@ Settings = dict[str, Any]
 PARTS = ("encoder", "head", "predictor", "method", "loss")
 FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor_images"}
 """Settings by the names they had before 0.2: still read, and what a run's key is tree of."""
+LATER: Mapping[tuple[str, str], Settings] = {
+    ("encoder", "vae"): {"widths": None, "bn": False, "padding": 1},
+    ("method", "vae"): {"plane_weight": 1.0, "beta": 1.0},
+}
+"""Settings of a part that came later, with the value that means "as before": they change no key where they have it."""
 LONGEST, MOST = 1_000_000, 10_000
 """Characters that a file of settings may have, and values when its aliases are written out."""
 
