@@ -74,7 +74,10 @@ def scaled(settings, factor):
     """The network's widths, larger or smaller."""
     inner = ("encoder.widths", "encoder.hidden", "encoder.width")
     times = {k: settings[k] for k in inner if k in settings}
-    return {**settings, **{k: [int(w * factor) for w in v] if k == inner[0] else int(v * factor) for k, v in times.items()}}
+    return {
+        **settings,
+        **{k: [int(w * factor) for w in v] if k == inner[0] else int(v * factor) for k, v in times.items()},
+    }
 
 
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
@@ -104,7 +107,14 @@ def test_every_method_takes_24_random_bits_and_not_25(name, tmp_path):
 
 
 def test_the_weight_of_a_plane_comes_through_from_the_command_line():
-    settings = {**TINY, "method": "vae", "recipe": "none", "randbit": 3, "method.plane_weight": "area", "method.beta": 0.5}
+    settings = {
+        **TINY,
+        "method": "vae",
+        "recipe": "none",
+        "randbit": 3,
+        "method.plane_weight": "area",
+        "method.beta": 0.5,
+    }
     built = build(configure(settings)).method
     assert built.weights.tolist() == pytest.approx([1.0, 1 / 64, 1 / 64, 1 / 64])
     assert built.beta == 0.5

@@ -5,6 +5,7 @@ Chen & Li 2021 (arXiv:2011.02803), §3 and appendix B. Each gives all its labels
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -81,7 +82,8 @@ def digits_on_images(
 def k_bit_images(bits: int, count: int, size: int = 32, seed: int = 0) -> Images:
     """k-bit images: `bits` binary channels, each constant over the image; the label is the number they spell.
 
-    Chen & Li, appendix B: a data set with exactly `bits` bits of entropy, to see a distribution loss saturate.
+    Chen & Li, appendix B: a data set of `bits` bits of entropy, to see a distribution loss saturate. It has no more
+    than its images have numbers between them; a note says so where they are too few for all.
     """
     if not 1 <= bits <= 24:
         raise ValueError(f"k-bit images take 1 to 24 bits, got {bits}.")
@@ -91,4 +93,13 @@ def k_bit_images(bits: int, count: int, size: int = 32, seed: int = 0) -> Images
     code = torch.floor(uniforms(ids, 1, seed=seed, epoch=0, view=-5)[:, 0].double() * 2**bits).long()
     planes = ((code[:, None] >> torch.arange(bits)) & 1).to(torch.uint8) * 255
     pixels = planes[:, :, None, None].expand(count, bits, size, size)
-    return Images(f"{bits}-bit", pixels, code, ids)
+    return Images(f"{bits}-bit", pixels, code, ids, notes=_too_few(code, bits))
+
+
+def _too_few(code: Tensor, bits: int) -> tuple[str, ...]:
+    """What a set holds of the entropy it is named for, if it has fewer images than there are numbers."""
+    if len(code) >= 2**bits:
+        return ()
+    counts = code.unique(return_counts=True)[1].double()
+    entropy = math.log2(len(code)) - float((counts * counts.log2()).sum()) / len(code)
+    return (f"{len(code):,} images show {len(counts):,} of {2**bits:,} numbers: {entropy:.1f} bits of entropy",)

@@ -48,7 +48,9 @@ class Config:
     )
     digit_size: int | None = setting(None, "edge those digits are resized to; null: their own", later=True)
     digit_places: overlay.Places = setting(
-        "offsets", "offsets (0.15, 0.45, 0.75 of the edge, cut at the border) or grid (nine without overlap)", later=True
+        "offsets",
+        "offsets (0.15, 0.45, 0.75 of the edge, cut at the border) or grid (nine without overlap)",
+        later=True,
     )
     digit_blend: overlay.Blend = setting(
         "max", "max (as Chen & Li's notebook) or sum (as their text; at most white)", later=True
