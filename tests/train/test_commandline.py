@@ -81,10 +81,8 @@ def test_settings_that_came_later_change_no_key_where_they_mean_as_before():
 
 @pytest.mark.parametrize(("part", "name"), LATER)
 def test_the_value_that_means_as_before_is_the_default(part, name):
-    given = {p: {"name": n} for p, n in {"method": "simclr", "loss": "NTXentLoss", "head": "none"}.items()}
-    specs = specifications(
-        {"encoder": {"name": "convnet"}, "predictor": {"name": "none"}, **given, part: {"name": name}}
-    )
+    names = {"encoder": "convnet", "head": "none", "predictor": "none", "method": "simclr", "loss": "NTXentLoss"}
+    specs = specifications({p: {"name": n} for p, n in {**names, part: name}.items()})
     for setting, value in LATER[part, name].items():
         assert specs[f"{part}.{setting}"][1] == value
 

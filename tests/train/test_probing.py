@@ -72,12 +72,8 @@ ARMS = {
 
 def scaled(settings, factor):
     """The network's widths, larger or smaller."""
-    inner = ("encoder.widths", "encoder.hidden", "encoder.width")
-    times = {k: settings[k] for k in inner if k in settings}
-    return {
-        **settings,
-        **{k: [int(w * factor) for w in v] if k == inner[0] else int(v * factor) for k, v in times.items()},
-    }
+    sizes = {k: v for k, v in settings.items() if k.startswith("encoder.") and v is not True}
+    return settings | {k: (np.array(v) * factor).astype(int).tolist() for k, v in sizes.items()}
 
 
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
@@ -85,8 +81,8 @@ def scaled(settings, factor):
 def test_networks_of_every_size_learn_from_random_bits(name, factor, tmp_path):
     config = configure({**TINY, "method": name, "randbit": 5, **scaled(ARMS[name], factor)})
     network = build(config).method.network.encoder
-    widths = [p.shape[0] for k, p in network.state_dict().items() if "conv" in k and p.ndim == 4]
-    assert widths == ([] if name == "vae" else [int(4 * factor), int(8 * factor)])
+    widths = [layer.out_channels for layer in network.modules() if isinstance(layer, torch.nn.Conv2d)]
+    assert widths == [int(4 * factor), int(8 * factor)]
     result = train(config, Runtime(out=tmp_path / "a", quiet=True))
     assert result.steps == 2
     assert TrainedImages(runs.open_run(tmp_path / "a")).linear_bits is not None
@@ -107,14 +103,7 @@ def test_every_method_takes_24_random_bits_and_not_25(name, tmp_path):
 
 
 def test_the_weight_of_a_plane_comes_through_from_the_command_line():
-    settings = {
-        **TINY,
-        "method": "vae",
-        "recipe": "none",
-        "randbit": 3,
-        "method.plane_weight": "area",
-        "method.beta": 0.5,
-    }
+    settings = {**TINY, "method": "vae", "randbit": 3, "method.plane_weight": "area", "method.beta": 0.5}
     built = build(configure(settings)).method
     assert built.weights.tolist() == pytest.approx([1.0, 1 / 64, 1 / 64, 1 / 64])
     assert built.beta == 0.5

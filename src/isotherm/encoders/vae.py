@@ -70,6 +70,7 @@ class VAE(Encoder):
             raise ValueError("VAE needs at least one convolution: widths is empty.")
         at_least(1, **{f"widths[{i}]": w for i, w in enumerate(layers)})
         self.channels, self.size, self.width, self.likelihood = channels, size, width, likelihood
+        self.pixels = size**2  # of a channel
         steps = list(zip((channels, *layers), layers, strict=False))
         edges = halved(size, len(layers), padding)
         flat = layers[-1] * edges[-1] ** 2

@@ -63,7 +63,7 @@ class Autoencoder(Method):
         super().__init__(network)
         self.seed = given.seed
         self.beta = not_negative("beta", beta)
-        weight = 1 / vae.size**2 if plane_weight == "area" else not_negative("plane_weight", plane_weight)
+        weight = 1 / vae.pixels if plane_weight == "area" else not_negative("plane_weight", plane_weight)
         self.weights: Tensor | None = None
         if given.bits and weight != 1:
             self.weights = torch.ones(vae.channels)

@@ -242,9 +242,8 @@ def test_k_bit_images_spell_their_label():
 def test_k_bit_images_say_what_entropy_they_have_where_they_are_too_few():
     few = probing.k_bit_images(16, count=4096, size=4)
     counts = np.unique(few.labels.numpy(), return_counts=True)[1]
-    assert few.notes == (
-        f"4,096 images show {len(counts):,} of 65,536 numbers: {stats.entropy(counts, base=2):.1f} bits of entropy",
-    )
+    entropy = stats.entropy(counts, base=2)
+    assert few.notes == (f"4,096 images show {len(counts):,} of 65,536 numbers: {entropy:.1f} bits of entropy",)
     many = probing.k_bit_images(16, count=200_000, size=32)
     assert many.notes == ()
     assert many.pixels.untyped_storage().nbytes() == 16 * 200_000  # however large the images
