@@ -89,7 +89,13 @@ def test_isotherm_is_installed_as_a_command():
 
 
 @pytest.mark.parametrize(
-    ("more", "width"), [([], 9), (["--randbit", "3", "--views", "2"], 3), (["--recipe", "none", "--views", "1"], 2)]
+    ("more", "width"),
+    [
+        ([], 9),
+        (["--randbit", "3", "--views", "2"], 3),
+        (["--recipe", "none", "--views", "1"], 2),
+        (["--digits", "5", "--digit_size", "2", "--digit_places", "grid", "--digit_blend", "sum"], 9),
+    ],
 )
 def test_data_show_draws_images_and_their_views(capsys, tmp_path, more, width):
     out = tmp_path / "new" / "views.png"
@@ -107,6 +113,8 @@ def test_data_show_draws_images_and_their_views(capsys, tmp_path, more, width):
         (["digit", "--out", "x.png"], "no set 'digit'; did you mean 'digits'?"),
         (["digits", "--out", "x.png", "--recipe", "simclr-cifr"], "did you mean 'simclr-cifar'?"),
         (["digits", "--out", "x.png", "--randbit", "25"], "0 to 24 bits"),
+        (["digits", "--out", "x.png", "--digits", "5", "--digit_places", "grid"], "Resize them to 2 or less"),
+        (["digits", "--out", "x.png", "--read_size", "9"], "digits has no option 'size'"),
         (["digits", "--out", "x.png", "--size", "1000000"], "between 1 and 4096"),
         (["digits", "--out", "/proc/version/x.png"], "/proc/version"),
         (["digits"], "required: --out"),

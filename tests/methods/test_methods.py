@@ -11,6 +11,7 @@ from isotherm import nn, pairing
 from isotherm.encoders import VAE, encoder, head
 from isotherm.losses import catalogue
 from isotherm.methods import METHODS, Given, MomentumCopy, Network, method
+from isotherm.streams import uniforms
 from isotherm.temperature import Constant
 from isotherm.types import Batch
 
@@ -241,6 +242,38 @@ def test_vae_draws_the_same_noise_for_the_same_step():
     half = Batch([b.views[0][1:]], b.labels[1:], b.indices[1:])
     m.at(3, 10)
     torch.testing.assert_close(m.embed(half)[0], m.embed(b)[0][1:])
+
+
+def autoencoder(bits=0, **settings):
+    torch.manual_seed(0)
+    vae = VAE(3, 8, width=4).double()
+    return method("vae", Network(vae, head("none", vae.width)), None, Given(vae.width, bits=bits, seed=4), **settings)
+
+
+@pytest.mark.parametrize(("plane_weight", "weight"), [(1.0, 1.0), (0.3, 0.3), (0.0, 0.0), ("area", 1 / 64)])
+def test_vae_weighs_its_planes_and_the_kl_as_it_is_told(plane_weight, weight):
+    m = autoencoder(bits=2, plane_weight=plane_weight, beta=0.7)
+    b = Batch([torch.rand(3, 3, 8, 8, dtype=torch.float64)], torch.zeros(3), torch.tensor([5, 6, 7]))
+    vae, (x,) = m.network.encoder, b.views
+    u = uniforms(b.indices, 4, seed=4, epoch=0, view=0)
+    mean, log_variance = vae.posterior(x)
+    p = vae.decode(mean + (log_variance / 2).exp() * torch.special.ndtri(u))
+    for i in range(3):
+        cost = 0.0
+        for c in range(3):
+            for t, q in zip(x[i, c].flatten().tolist(), p[i, c].flatten().tolist(), strict=True):
+                cost -= (weight if c else 1.0) * (t * math.log(q) + (1 - t) * math.log(1 - q))
+        for mu, v in zip(mean[i].tolist(), log_variance[i].tolist(), strict=True):
+            cost += 0.7 * 0.5 * (mu**2 + math.exp(v) - v - 1)
+        assert m.embed(b)[0][i].item() == pytest.approx(cost, rel=1e-5)  # its noise is drawn in float32
+
+
+def test_vae_without_planes_has_nothing_to_weigh_and_refuses_what_is_no_weight():
+    b = Batch([torch.rand(3, 3, 8, 8, dtype=torch.float64)], torch.zeros(3), torch.tensor([5, 6, 7]))
+    assert torch.equal(autoencoder(plane_weight="area").compare(b), autoencoder().compare(b))
+    for name in ("plane_weight", "beta"):
+        with pytest.raises(ValueError, match=f"{name} .*-0.5"):
+            autoencoder(**{name: -0.5})
 
 
 def test_state_is_part_of_the_state_dict():

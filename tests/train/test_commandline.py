@@ -8,8 +8,9 @@ from isotherm.cli import main
 from isotherm.train.build import build
 from isotherm.train.commandline import configure, parse
 from isotherm.train.config import Config
-from isotherm.train.layers import differences
+from isotherm.train.layers import LATER, differences
 from isotherm.train.presets import PRESETS
+from isotherm.train.specifications import specifications
 
 
 def test_printed_configuration_round_trips(tmp_path, capsys):
@@ -51,6 +52,41 @@ def test_place_does_not_change_the_key_and_science_does():
     assert differences(a.as_dict(), c.as_dict()) == ["loss.temperature: 0.2 → 0.3"]
 
 
+AS_BEFORE = {
+    "1e3e922efc06a4e0": configure({}),
+    "dc3cafca4f86aca6": configure({"digits": 5, "randbit": 3}),
+    "56020467844c1989": configure({}, preset="chen-li-vae"),
+}
+"""Keys that version 0.2 gave."""
+
+
+def test_settings_that_came_later_change_no_key_where_they_mean_as_before():
+    assert {config.key: config for config in AS_BEFORE.values()} == AS_BEFORE
+    others = [
+        {"digits": 5, "randbit": 3, "digit_source": "mnist"},
+        {"digits": 5, "randbit": 3, "digit_size": 14},
+        {"digits": 5, "randbit": 3, "digit_places": "grid"},
+        {"digits": 5, "randbit": 3, "digit_blend": "sum"},
+    ]
+    vaes = [
+        {"method.plane_weight": "area"},
+        {"method.beta": 0.5},
+        {"encoder.widths": [32, 64, 64]},
+        {"encoder.bn": True},
+        {"encoder.padding": 0},
+    ]
+    keys = {configure(o).key for o in others} | {configure(v, preset="chen-li-vae").key for v in vaes}
+    assert len(keys - AS_BEFORE.keys()) == len(others) + len(vaes)
+
+
+@pytest.mark.parametrize(("part", "name"), LATER)
+def test_the_value_that_means_as_before_is_the_default(part, name):
+    names = {"encoder": "convnet", "head": "none", "predictor": "none", "method": "simclr", "loss": "NTXentLoss"}
+    specs = specifications({p: {"name": n} for p, n in {**names, part: name}.items()})
+    for setting, value in LATER[part, name].items():
+        assert specs[f"{part}.{setting}"][1] == value
+
+
 @pytest.mark.parametrize("command_line", ["--loss DCLLoss --loss.temperature 0.3", "--method bank --loss.alpha 0.1"])
 def test_a_temperature_can_be_anything_that_has_a_name(command_line):
     if "alpha" in command_line:
@@ -75,6 +111,9 @@ MISTAKES = [
     ("--data digit", "did you mean 'digits'?"),
     ("--preset wang-liu", "did you mean 'wang-liu-"),
     ("--config nowhere.yaml", "cannot read nowhere.yaml"),
+    ("--digit_source mnists", "digit_source must be one of digits, mnist; got 'mnists'"),
+    ("--digit_size 0", "digit_size must be 1 or more, got 0"),
+    ("--method vae --method.plane_weight much", "plane_weight must be a number or one of area; got 'much'"),
     ("--schedule sometimes", "schedule must be one of constant, step, cosine, linear; got 'sometimes'"),
     ("--optimizer", "--optimizer"),
     ("--loss.temperature -1", "temperature must be a positive number, got -1.0"),

@@ -1,6 +1,7 @@
 """A run's folder: what may be in it before, and what is wrong with what lies there."""
 
 import importlib.util
+import json
 import multiprocessing
 import time
 from pathlib import Path
@@ -14,9 +15,10 @@ from isotherm import files
 from isotherm.cli import main
 from isotherm.train import runs
 from isotherm.train.commandline import configure
-from isotherm.train.config import Runtime
+from isotherm.train.config import Runtime, without_later
 from isotherm.train.devices import fabric_for
 from isotherm.train.loop import Diverged, Run, train
+from isotherm.train.state import load_checkpoint, save_checkpoint
 from small_runs import SMALL, begun, command, run
 
 
@@ -35,6 +37,22 @@ def test_a_run_needs_a_folder_of_its_own(tmp_path, capsys):
     (tmp_path / "full/thesis.tex").touch()
     assert main([*words, "--out", str(tmp_path / "full")]) == 2
     assert "not empty and holds no run" in capsys.readouterr().err
+
+
+def test_a_run_from_before_a_setting_came_is_still_that_run(tmp_path):
+    settings = {"images": 256, "batch": 128, "epochs": 1, "monitor": 0, "method": "vae", "recipe": "none"}
+    out, config = tmp_path / "a", configure(settings)
+    train(config, Runtime(out=out, quiet=True))
+    older = without_later(config.as_dict())
+    assert "digit_source" not in older
+    assert older["method"] == {"name": "vae"}
+    (out / "config.yaml").write_text(json.dumps(older))
+    save_checkpoint(out / "checkpoint.pt", {**load_checkpoint(out / "checkpoint.pt"), "config": older})
+    (out / "result.json").unlink()
+    assert train(config, Runtime(out=out, quiet=True, resume=True)).steps == 2
+    other = configure({**settings, "method.beta": 0.5})
+    with pytest.raises(ValueError, match=r"method.beta: not set → 0.5"):
+        train(other, Runtime(out=out, quiet=True, resume=True))
 
 
 def test_a_refused_command_leaves_room_for_the_corrected_one(tmp_path, capsys):

@@ -42,6 +42,8 @@ def _add_show(what: terminal.Commands) -> None:
         "isotherm data show cifar10 --recipe simclr-cifar --views 6 --out views.png",
         "isotherm data show cifar10 --randbit 8 --out bits.png",
         "isotherm data show cifar10 --digits 3 --recipe none --out digits-on-images.png",
+        "isotherm data show imagenette --read_size 72 --digits 60000 --digit_source mnist --digit_size 14 "
+        "--digit_places grid --out digits-on-images.png",
     )
     show.add_argument("name", metavar="NAME", help="a named set, or folder:PATH, parquet:PATH, arrays:PATH")
     show.add_argument("--out", type=Path, required=True, metavar="FILE", help="the PNG to write")
@@ -49,10 +51,15 @@ def _add_show(what: terminal.Commands) -> None:
     show.add_argument("--recipe", metavar="R", help="how views are drawn (digits for gray images, else simclr-cifar)")
     show.add_argument("--views", type=terminal.positive, default=6, metavar="V", help="views per image (6)")
     show.add_argument("--rows", type=terminal.positive, default=6, metavar="N", help="images (6)")
+    show.add_argument("--read_size", type=terminal.positive, metavar="PIXELS", help="edge the images are read at")
     show.add_argument("--size", type=terminal.positive, metavar="PIXELS", help="edge of the views (the images' own)")
     show.add_argument("--seed", type=int, default=0, help="seed of the views (0)")
     show.add_argument("--randbit", type=terminal.positive, metavar="K", help="add K random bits (Chen & Li)")
     show.add_argument("--digits", type=terminal.positive, metavar="N", help="paste N unique digits (Chen & Li)")
+    show.add_argument("--digit_source", choices=("digits", "mnist"), default="digits", help="their source (digits)")
+    show.add_argument("--digit_size", type=terminal.positive, metavar="PIXELS", help="edge they are resized to")
+    show.add_argument("--digit_places", choices=("offsets", "grid"), default="offsets", help="where (offsets)")
+    show.add_argument("--digit_blend", choices=("max", "sum"), default="max", help="how combined (max)")
     show.set_defaults(run=_data_show)
 
 
@@ -99,9 +106,11 @@ def _data_show(arguments: argparse.Namespace) -> None:
     from isotherm.views import recipe
 
     with terminal.mistakes():
-        images = load(arguments.name, arguments.split)
+        options = {} if arguments.read_size is None else {"size": arguments.read_size}
+        images = load(arguments.name, arguments.split, **options)
         if arguments.digits:
-            images = probing.digits_on_images(images, load("digits"), arguments.digits)
+            how = (arguments.digit_size, arguments.digit_places, arguments.digit_blend)
+            images = probing.digits_on_images(images, load(arguments.digit_source), arguments.digits, 0, *how)
         if arguments.randbit:
             images = probing.randbit(images, arguments.randbit)
         fitting = "simclr-cifar" if images.shape[0] == 3 else "digits"

@@ -13,10 +13,13 @@ from isotherm.data.probing import append_bits
 from isotherm.views import Recipe
 
 GAP = 3
+SMALLEST = 96
+"""Edge of a tile, at least."""
 
 
-def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int = 0, edge: int = 96) -> None:
+def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int = 0) -> None:
     """Write a PNG: `rows` images of the set, one per row, the image itself and then its views."""
+    edge = images.shape[1] * -(-SMALLEST // images.shape[1])  # a whole number of times larger: strokes stay even
     if rows < 1:
         raise ValueError(f"at least 1 row is needed, got {rows}.")
     indices = torch.linspace(0, len(images) - 1, min(rows, len(images))).long()

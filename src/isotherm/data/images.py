@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from isotherm.data.overlay import Overlay
 from isotherm.data.stored import Watched
 
 
@@ -21,7 +22,7 @@ class Images:
 
     name: str
     pixels: Tensor
-    """uint8 (N, C, H, W)"""
+    """uint8 (N, C, H, W), without what is pasted on them: `at` takes them with it"""
     labels: Tensor
     """int64 (N,); −1 where nobody knows"""
     ids: Tensor
@@ -32,6 +33,8 @@ class Images:
     """Further labels of the same images: coarse classes, the digit pasted on them, …"""
     bits: int = 0
     """How many RandBit planes every view gets after its augmentation (`probing.randbit`)."""
+    overlay: Overlay | None = None
+    """What is pasted on the pixels when they are taken (`probing.digits_on_images`)."""
     notes: tuple[str, ...] = ()
     """What a reader of results should know: images converted, skipped, left out."""
     file: Watched | None = None
@@ -64,7 +67,12 @@ class Images:
         return c, h, w
 
     def at(self, index: Tensor) -> Tensor:
-        """The pixels of these images, unless their file was changed meanwhile."""
+        """The pixels of these images with what is pasted on them, unless their file was changed meanwhile."""
+        pixels = self._bare(index)
+        return pixels if self.overlay is None else self.overlay.paste(pixels, index)
+
+    def _bare(self, index: Tensor) -> Tensor:
+        """A copy of the pixels of these images."""
         if self.file is not None:
             self.file.check()
         return self.pixels[index]
@@ -75,10 +83,11 @@ class Images:
             raise ValueError(f"{self.name}: the subset is empty.")
         return replace(
             self,
-            pixels=self.at(index),
+            pixels=self._bare(index),
             labels=self.labels[index],
             ids=self.ids[index],
             more_labels={name: column[index] for name, column in self.more_labels.items()},
+            overlay=None if self.overlay is None else self.overlay.subset(index),
             notes=self.notes + notes,
             file=None,
         )

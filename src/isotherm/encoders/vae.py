@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -39,8 +40,11 @@ class VAE(Encoder):
     Fig. C.1b, on MNIST with RandBit planes, which are further `channels`.
 
     The paper says that it is a VAE and that its results are averaged over model sizes, no more. Ours to choose were
-    the layers (two convolutions of stride 2, `planes` and 2·`planes` wide, a layer of 256, and their mirror), the 64
-    latent numbers, the likelihood and the feature. `planes` and `width` are its model size.
+    the layers (two 3×3 convolutions of stride 2, `planes` and 2·`planes` wide, a layer of `hidden`, and their mirror),
+    the 64 latent numbers, the likelihood and the feature. `planes` and `width` are its model size.
+
+    `widths` are those of any number of convolutions instead. The network of the authors' notebook, which learns from
+    MNIST with RandBit by contrast, is ``widths=(32, 64, 64), hidden=128, bn=True, padding=0``; the decoder mirrors it.
 
     "bernoulli" wants images in [0, 1], not normalized; for others "gaussian", of variance 1.
     """
@@ -53,35 +57,40 @@ class VAE(Encoder):
         planes: int = 32,
         hidden: int = 256,
         likelihood: Likelihood = "bernoulli",
+        widths: Sequence[int] | None = None,
+        bn: bool = False,
+        padding: int = 1,
     ) -> None:
         super().__init__()
         at_least(1, channels=channels, size=size, width=width, planes=planes, hidden=hidden)
-        if size % 4:
-            raise ValueError(f"VAE halves its images twice: their size must be divisible by 4, got {size}.")
+        at_least(0, padding=padding)
         one_of("likelihood", likelihood, get_args(Likelihood))
+        layers = (planes, 2 * planes) if widths is None else tuple(widths)
+        if not layers:
+            raise ValueError("VAE needs at least one convolution: widths is empty.")
+        at_least(1, **{f"widths[{i}]": w for i, w in enumerate(layers)})
         self.channels, self.size, self.width, self.likelihood = channels, size, width, likelihood
-        inner, edge = 2 * planes, size // 4
+        self.pixels = size**2  # of a channel
+        steps = list(zip((channels, *layers), layers, strict=False))
+        edges = halved(size, len(layers), padding)
+        flat = layers[-1] * edges[-1] ** 2
         self.encoder = nn.Sequential(
-            nn.Conv2d(channels, planes, 3, stride=2, padding=1),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(planes, inner, 3, stride=2, padding=1),
-            nn.ReLU(inplace=True),
+            *(part for a, b in steps for part in rectified(nn.Conv2d(a, b, 3, 2, padding, bias=not bn), bn)),
             nn.Flatten(),
-            nn.Linear(inner * edge**2, hidden),
-            nn.ReLU(inplace=True),
+            *rectified(nn.Linear(flat, hidden, bias=not bn), bn),
         )
         self.mean = nn.Linear(hidden, width)
         self.log_variance = nn.Linear(hidden, width)
         self.decoder = nn.Sequential(
-            nn.Linear(width, hidden),
-            nn.ReLU(inplace=True),
-            nn.Linear(hidden, inner * edge**2),
-            nn.ReLU(inplace=True),
-            nn.Unflatten(1, (inner, edge, edge)),
-            nn.ConvTranspose2d(inner, planes, 4, stride=2, padding=1),
-            nn.ReLU(inplace=True),
-            nn.ConvTranspose2d(planes, channels, 4, stride=2, padding=1),
+            *rectified(nn.Linear(width, hidden, bias=not bn), bn),
+            *rectified(nn.Linear(hidden, flat, bias=not bn), bn),
+            nn.Unflatten(1, (layers[-1], edges[-1], edges[-1])),
         )
+        for i, (outer, inner) in reversed(list(enumerate(steps))):
+            # 3 or 4, whichever leads back to the size before; no padding of the output, whose rim would see less
+            kernel = edges[i] - 2 * (edges[i + 1] - 1) + 2 * padding
+            back = nn.ConvTranspose2d(inner, outer, kernel, 2, padding, bias=i == 0 or not bn)
+            self.decoder.extend(rectified(back, bn) if i else [back])
 
     def forward(self, x: Tensor) -> Tensor:
         self.check(x)
@@ -99,8 +108,11 @@ class VAE(Encoder):
         out: Tensor = self.decoder(z)
         return out.sigmoid() if self.likelihood == "bernoulli" else out
 
-    def elbo(self, x: Tensor, noise: Tensor | None = None) -> Elbo:
-        """Reconstruction and KL of each image, at the z of one draw; `noise` (N, width) is ε if it must be known."""
+    def elbo(self, x: Tensor, noise: Tensor | None = None, weights: Tensor | None = None) -> Elbo:
+        """Reconstruction and KL of each image, at the z of one draw; `noise` (N, width) is ε if it must be known.
+
+        `weights` (C,) say how much a pixel of each channel counts in the reconstruction; 1 if not given.
+        """
         mean, log_variance = self.posterior(x)
         if self.likelihood == "bernoulli" and len(x) and not (x.min() >= 0 and x.max() <= 1):
             raise ValueError(
@@ -111,6 +123,8 @@ class VAE(Encoder):
             noise = torch.randn_like(mean)
         elif noise.shape != mean.shape:
             raise ValueError(f"noise must be {tuple(mean.shape)}, one row per image; got {tuple(noise.shape)}.")
+        if weights is not None and weights.shape != (self.channels,):
+            raise ValueError(f"weights must be ({self.channels},), one a channel; got {tuple(weights.shape)}.")
         out = _at_least_float32(self.decoder(mean + (0.5 * log_variance).exp() * noise))
         x = x.to(out.dtype)
         if self.likelihood == "bernoulli":
@@ -118,7 +132,30 @@ class VAE(Encoder):
         else:
             cost = 0.5 * ((out - x).square() + LOG_2PI)
         kl = 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum(1)
+        if weights is not None:
+            cost = cost * weights.to(cost)[:, None, None]
         return Elbo(cost.flatten(1).sum(1), kl)
+
+
+def halved(size: int, times: int, padding: int) -> list[int]:
+    """The edge of an image before and after each 3×3 convolution of stride 2."""
+    edges = [size]
+    for _ in range(times):
+        edges.append((edges[-1] + 2 * padding - 3) // 2 + 1)
+        if edges[-1] < 1:
+            raise ValueError(
+                f"VAE has {times} convolutions of stride 2 with padding {padding}; images of {size}×{size} are too "
+                "small for them. Use fewer widths or padding 1."
+            )
+    return edges
+
+
+def rectified(layer: nn.Linear | nn.Conv2d | nn.ConvTranspose2d, bn: bool) -> list[nn.Module]:
+    """A layer, its normalization if it has one, and ReLU."""
+    if not bn:
+        return [layer, nn.ReLU(inplace=True)]
+    norm = nn.BatchNorm1d(layer.out_features) if isinstance(layer, nn.Linear) else nn.BatchNorm2d(layer.out_channels)
+    return [layer, norm, nn.ReLU(inplace=True)]
 
 
 LOG_2PI = 1.8378770664093453

@@ -42,6 +42,8 @@ class Given:
     """How many a bank must remember."""
     classes: int = 0
     """How many labels there are."""
+    bits: int = 0
+    """How many of the last channels are RandBit planes."""
     seed: int = 0
     hard_negatives: bool = False
     """Whether the last view holds those and no positives."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from isotherm import world
+from isotherm.checks import not_negative
 from isotherm.encoders import VAE
 from isotherm.methods.method import Given, Method, Network, through
 from isotherm.streams import uniforms
@@ -43,16 +45,29 @@ class Supervised(Method):
 class Autoencoder(Method):
     """−ELBO of a variational autoencoder, the baseline of Chen & Li 2021 (arXiv:2011.02803), app. C.1.
 
+    Each RandBit bit is a whole plane, and as such weighs as much in the reconstruction as a channel of the image.
+    `plane_weight` is what a pixel of such a plane counts instead of 1; "area" is 1 / (H·W), so that a bit counts as
+    much as one pixel. `beta` is the weight of the KL (β-VAE, Higgins et al. 2017). The paper speaks of neither.
+
     Its noise belongs to the image and the step, so that any number of processes draws the same.
     """
 
     fewest_views = 1
 
-    def __init__(self, network: Network, given: Given) -> None:
-        if not isinstance(network.encoder, VAE):
+    def __init__(
+        self, network: Network, given: Given, plane_weight: float | Literal["area"] = 1.0, beta: float = 1.0
+    ) -> None:
+        vae = network.encoder
+        if not isinstance(vae, VAE):
             raise ValueError("--method vae trains the encoder 'vae'; say --encoder vae.")
         super().__init__(network)
         self.seed = given.seed
+        self.beta = not_negative("beta", beta)
+        weight = 1 / vae.pixels if plane_weight == "area" else not_negative("plane_weight", plane_weight)
+        self.weights: Tensor | None = None
+        if given.bits and weight != 1:
+            self.weights = torch.ones(vae.channels)
+            self.weights[-given.bits :] = weight
 
     def embed(self, batch: Batch) -> list[Tensor]:
         vae = self.network.encoder
@@ -60,8 +75,8 @@ class Autoencoder(Method):
         costs = []
         for i, view in enumerate(batch.views):
             u = uniforms(batch.indices, vae.width, seed=self.seed, epoch=self.step, view=i)
-            elbo = vae.elbo(view, torch.special.ndtri(u.clamp(2.0**-25, 1 - 2.0**-24)))
-            costs.append(elbo.reconstruction + elbo.kl)
+            elbo = vae.elbo(view, torch.special.ndtri(u.clamp(2.0**-25, 1 - 2.0**-24)), self.weights)
+            costs.append(elbo.reconstruction + self.beta * elbo.kl)
         return costs
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:

@@ -43,6 +43,7 @@ def build(config: Config, folder: Path | None = None) -> Built:
         width=width,
         items=len(given.ids),
         classes=given.classes,
+        bits=config.randbit,
         seed=config.seed,
         hard_negatives=given.hard_negatives,
         predictor=predictor,

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from isotherm.data import overlay
 from isotherm.train import optimizers, schedule
 from isotherm.train.choice import Choice
-from isotherm.train.layers import FORMER, PARTS, Settings
+from isotherm.train.layers import FORMER, LATER, PARTS, Settings
 
 Imbalance = Literal["none", "long-tail", "linear", "exponential"]
 Precision = Literal["32", "bf16-mixed", "16-mixed", "64-true"]
@@ -42,6 +43,18 @@ class Config:
     ratio: float = setting(0.01, "smallest class over largest, of a long tail")
     randbit: int = setting(0, "RandBit: this many shared random bits as further channels (Chen & Li)")
     digits: int = setting(0, "paste this many unique digits on the images (Chen & Li)")
+    digit_source: Literal["digits", "mnist"] = setting(
+        "digits", "where those digits come from: digits (8×8, embedded) or mnist (28×28)", later=True
+    )
+    digit_size: int | None = setting(None, "edge those digits are resized to; null: their own", later=True)
+    digit_places: overlay.Places = setting(
+        "offsets",
+        "offsets (0.15, 0.45, 0.75 of the edge, cut at the border) or grid (nine without overlap)",
+        later=True,
+    )
+    digit_blend: overlay.Blend = setting(
+        "max", "max (as Chen & Li's notebook) or sum (as their text; at most white)", later=True
+    )
     data_options: Settings = setting({}, "options of the data's reader, such as {size: 64}")
     recipe: str | None = setting(None, "how views are drawn; null: what suits the data")
     views: int | None = setting(None, "views of each item; null: what the method needs")
@@ -95,7 +108,7 @@ class Config:
         for name in ("monitor", "randbit", "digits", "seed", "warmup", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        for name in ("images", "views", "size", "monitor_images"):
+        for name in ("images", "views", "size", "digit_size", "monitor_images"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         if self.seed >= 1 << 63:
@@ -119,13 +132,22 @@ class Config:
     def key(self) -> str:
         """The same for the same run, and for no other; also across versions."""
         former = {new: old for old, new in FORMER.items()}
-        plain = self.as_dict()
-        for later in (f for f in dataclasses.fields(self) if f.metadata["later"]):
-            default = later.default_factory() if callable(later.default_factory) else later.default
-            if plain[later.name] == default:
-                del plain[later.name]
-        settings = {former.get(name, name): value for name, value in plain.items()}
+        settings = {former.get(name, name): value for name, value in without_later(self.as_dict()).items()}
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def without_later(settings: Mapping[str, Any]) -> Settings:
+    """Settings as a run has them that was made before some came: without those that came later and say "as before"."""
+    plain = dict(settings)
+    for f in (f for f in dataclasses.fields(Config) if f.metadata["later"]):
+        default = f.default_factory() if callable(f.default_factory) else f.default
+        if f.name in plain and plain[f.name] == default:
+            del plain[f.name]
+    for part in PARTS:
+        came = LATER.get((part, plain.get(part, {}).get("name", "")), {})
+        if came:
+            plain[part] = {k: v for k, v in plain[part].items() if k not in came or v != came[k]}
+    return plain
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,11 @@ FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor
 """Settings by the names they had before 0.2: still read, and what a run's key is tree of."""
 LONGEST, MOST, DEEPEST = 1_000_000, 10_000, 50
 """Characters that a file of settings may have, values when its aliases are written out, and levels."""
+LATER: Mapping[tuple[str, str], Settings] = {
+    ("encoder", "vae"): {"widths": None, "bn": False, "padding": 1},
+    ("method", "vae"): {"plane_weight": 1.0, "beta": 1.0},
+}
+"""Settings of a part that came later, with the value that means "as before": they change no key where they have it."""
 
 
 def preset_settings(name: str | None) -> Settings:

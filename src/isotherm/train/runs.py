@@ -16,7 +16,7 @@ from isotherm.encoders import Encoder
 from isotherm.encoders.text import HUB, TextEncoder, pretrained
 from isotherm.train.choice import Choice
 from isotherm.train.commandline import recorded
-from isotherm.train.config import Config
+from isotherm.train.config import Config, without_later
 from isotherm.train.layers import Settings, differences, read_yaml
 from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality, modality_of
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
@@ -59,7 +59,7 @@ def looked_into(out: Path, config: Config, resume: bool) -> RunResult | None:
         if out.exists() and {p.name for p in out.iterdir() if p.name[0] != "."} - _before_the_first_step(out):
             raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
         return None
-    changed = differences(read_config(out), config.as_dict())
+    changed = differences(without_later(read_config(out)), without_later(config.as_dict()))
     if changed:
         several = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
         raise ValueError(f"{out} holds a run with other settings ({several}). Choose another --out.")

@@ -21,7 +21,7 @@ from safetensors.torch import save as as_bytes
 
 from isotherm.files import DiskFull, Json, reason, write_json, write_whole
 from isotherm.methods import Method, MomentumCopy
-from isotherm.train.config import Config
+from isotherm.train.config import Config, without_later
 from isotherm.train.layers import differences, nested
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class State:
         }
 
     def restore(self, saved: Saved) -> None:
-        changed = differences(nested(saved["config"]), self.config.as_dict())
+        changed = differences(without_later(nested(saved["config"])), without_later(self.config.as_dict()))
         if changed:
             raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
         if saved["fingerprint"] != self.fingerprint:

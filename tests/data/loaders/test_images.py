@@ -190,6 +190,7 @@ def test_randbit_codes_are_uniform_and_belong_to_ids():
 def test_digits_are_pasted_at_nine_places_by_maximum():
     images, digits = make_images(size=40), make_images(n=20, classes=10, channels=1, size=6, name="digits")
     made = probing.digits_on_images(images, digits, unique=4)
+    pasted = made.at(torch.arange(len(made)))
     which, label = made.more_labels["digit_image"], made.more_labels["digit"]
     assert set(which.tolist()) <= set(range(4))
     assert torch.equal(made.labels, images.labels)
@@ -201,7 +202,7 @@ def test_digits_are_pasted_at_nine_places_by_maximum():
             for d in range(20)
             if all(
                 torch.equal(
-                    made.pixels[i, :, y : y + 6, x : x + 6],
+                    pasted[i, :, y : y + 6, x : x + 6],
                     torch.maximum(images.pixels[i, :, y : y + 6, x : x + 6], digits.pixels[d]),
                 )
                 for y, x in indices
@@ -213,15 +214,15 @@ def test_digits_are_pasted_at_nine_places_by_maximum():
         untouched = torch.ones(40, 40, dtype=torch.bool)
         for y, x in indices:
             untouched[y : y + 6, x : x + 6] = False
-        assert torch.equal(made.pixels[i][:, untouched], images.pixels[i][:, untouched])
+        assert torch.equal(pasted[i][:, untouched], images.pixels[i][:, untouched])
     assert torch.equal(images.pixels, make_images(size=40).pixels)  # the source is left alone
 
 
 def test_digits_larger_than_the_border_are_cut_and_none_is_none():
     images, digits = make_images(size=10), make_images(n=5, channels=1, size=6, name="digits")
-    assert probing.digits_on_images(images, digits, unique=2).pixels.shape == images.pixels.shape
+    assert probing.digits_on_images(images, digits, unique=2).at(torch.arange(3)).shape == (3, 3, 10, 10)
     plain = probing.digits_on_images(images, digits, unique=0)
-    assert torch.equal(plain.pixels, images.pixels)
+    assert torch.equal(plain.at(torch.arange(50)), images.pixels)
     assert set(plain.more_labels["digit"].tolist()) == {-1}
     with pytest.raises(ValueError, match="cannot take 6 unique ones"):
         probing.digits_on_images(images, digits, unique=6)
@@ -236,6 +237,20 @@ def test_k_bit_images_spell_their_label():
     assert len(images.labels.unique()) == 32
     with pytest.raises(ValueError, match="1 to 24 bits"):
         probing.k_bit_images(0, count=4)
+
+
+def test_k_bit_images_say_what_entropy_they_have_where_they_are_too_few():
+    few = probing.k_bit_images(16, count=4096, size=4)
+    counts = np.unique(few.labels.numpy(), return_counts=True)[1]
+    entropy = stats.entropy(counts, base=2)
+    assert few.notes == (f"4,096 images show {len(counts):,} of 65,536 numbers: {entropy:.1f} bits of entropy",)
+    many = probing.k_bit_images(16, count=200_000, size=32)
+    assert many.notes == ()
+    assert many.pixels.untyped_storage().nbytes() == 16 * 200_000  # however large the images
+    assert abs(len(many.labels.unique()) - 65536 * (1 - math.exp(-200_000 / 65536))) < 300
+    assert (many.at(torch.tensor([199_999]))[0, :, 7, 3] // 255).tolist() == [
+        (int(many.labels[-1]) >> b) & 1 for b in range(16)
+    ]
 
 
 # --- imbalance ----------------------------------------------------------------------------------

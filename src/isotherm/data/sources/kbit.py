@@ -10,6 +10,9 @@ COUNTS = {"train": 4096, "test": 1024}
 
 
 def read(split: str = "train", bits: int = 8, size: int = 32, count: int | None = None) -> Images:
-    """`count` images of `size` × `size` with `bits` channels (Chen & Li 2021, appendix B)."""
+    """`count` images of `size` × `size` with `bits` channels (Chen & Li 2021, appendix B).
+
+    More than 12 bits want more images than the default: at 16 bits, `count` 200,000. They cost a byte a bit, no more.
+    """
     one_split("k-bit", split, tuple(COUNTS))
     return k_bit_images(bits, COUNTS[split] if count is None else count, size, seed=int(split == "test"))

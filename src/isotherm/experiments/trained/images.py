@@ -189,11 +189,11 @@ class TrainedImages(TrainedRun, Subject):
 
     @property
     def linear_digit(self) -> float | None:
-        """However few digits were learnt from, the probe is taught on all."""
+        """However few digits were learnt from, the probe is taught on all of their source."""
         mine, config = self.run.images.more_labels, self.run.config
         if DIGIT not in mine or int(mine[DIGIT].min()) < 0:
             return None
-        taught = images_of(replace(config, digits=len(load("digits"))), config.split)
+        taught = images_of(replace(config, digits=len(load(config.digit_source))), config.split)
         bank = self._features(taught)
         return linear(bank, taught.more_labels[DIGIT], self.queries, self.test.more_labels[DIGIT], seed=0).accuracy
 

@@ -201,9 +201,7 @@ def images_of(config: Config, split: str) -> Images:
     else:
         images = outside_data.images(config.data, split, {k: v for k, v in config.data_options.items() if k != "code"})
     if config.digits:
-        digits = load("digits", "train" if split == config.split else "test")
-        unique = config.digits if split == config.split else len(digits)
-        images = probing.digits_on_images(images, digits, unique, config.seed)
+        images = with_digits(images, config, learnt=split == config.split)
     if config.randbit:
         images = probing.randbit(images, config.randbit)
     if split != config.split:
@@ -217,6 +215,13 @@ def images_of(config: Config, split: str) -> Images:
     if config.images is not None and config.images != len(images):
         images = imbalance.fraction(images, config.images, config.seed)
     return images
+
+
+def with_digits(images: Images, config: Config, learnt: bool) -> Images:
+    digits = load(config.digit_source, "train" if learnt else "test")
+    unique = config.digits if learnt else len(digits)
+    how = (config.digit_size, config.digit_places, config.digit_blend)
+    return probing.digits_on_images(images, digits, unique, config.seed, *how)
 
 
 def views(config: Config, images: Images) -> Recipe:
