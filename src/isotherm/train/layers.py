@@ -21,6 +21,8 @@ Settings = dict[str, Any]
 PARTS = ("encoder", "head", "predictor", "method", "loss")
 FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor_images"}
 """Settings by the names they had before 0.2: still read, and what a run's key is tree of."""
+RIVALS = (("epochs", "steps"), ("warmup", "warmup_part"))
+"""Settings that say one thing in two ways; null and 0 say nothing."""
 LONGEST, MOST = 1_000_000, 10_000
 """Characters that a file of settings may have, and values when its aliases are written out."""
 
@@ -36,6 +38,7 @@ def preset_settings(name: str | None) -> Settings:
 def nested(settings: Mapping[str, Any]) -> Settings:
     """Dotted names taken apart; a part that is only a name becomes {name: …}."""
     tree: Settings = {}
+    without_rivals({}, settings)
     for name, value in settings.items():
         first, dot, rest = FORMER.get(name, name).partition(".")
         only_name = not dot and first in PARTS and isinstance(value, str)
@@ -44,8 +47,9 @@ def nested(settings: Mapping[str, Any]) -> Settings:
 
 
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
-    """`over` laid on `under`. A part with another name forgets the settings of the one below."""
-    tree = dict(under)
+    """`over` laid on `under`. A part with another name forgets the settings of the one below; steps forget epochs, and
+    epochs steps."""
+    tree = without_rivals(under, over)
     for name, value in over.items():
         below = tree.get(name)
         if name in PARTS and isinstance(value, Mapping) and isinstance(below, Mapping):
@@ -55,6 +59,20 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
             tree[name] = {**below, **value}
         else:
             tree[name] = value
+    return tree
+
+
+def without_rivals(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
+    """`under` without what `over` says in another way; `over` itself must not say it in two."""
+    tree = dict(under)
+    for names in RIVALS:
+        said = [name for name in names if over.get(name)]
+        if len(said) > 1:
+            both = " and ".join(f"{name} ({over[name]})" for name in said)
+            raise ValueError(f"{both} say one thing in two ways: give one of them.")
+        for name in names:
+            if said and name not in said:
+                tree.pop(name, None)
     return tree
 
 
