@@ -8,7 +8,7 @@ from isotherm.cli import main
 from isotherm.train.build import build
 from isotherm.train.commandline import configure, parse
 from isotherm.train.config import Config
-from isotherm.train.layers import differences
+from isotherm.train.layers import differences, nested
 from isotherm.train.presets import PRESETS
 
 
@@ -51,6 +51,7 @@ def test_of_epochs_and_steps_the_upper_layer_counts(tmp_path):
     config = parse(["--preset", "wang-liu-cifar10", "--steps", "9"])[0]
     assert (config.epochs, config.steps) == (None, 9)
     assert configure(config.as_dict()) == config
+    assert nested(config.as_dict()) == config.as_dict()  # as a run's folder has it
     with pytest.raises(ValueError, match="say one thing in two ways"):
         configure({"epochs": 3, "steps": 5})
 

@@ -42,14 +42,18 @@ def nested(settings: Mapping[str, Any]) -> Settings:
     for name, value in settings.items():
         first, dot, rest = FORMER.get(name, name).partition(".")
         only_name = not dot and first in PARTS and isinstance(value, str)
-        tree = merge(tree, {first: {rest: value} if dot else {"name": value} if only_name else value})
+        tree = _laid(tree, {first: {rest: value} if dot else {"name": value} if only_name else value})
     return tree
 
 
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
     """`over` laid on `under`. A part with another name forgets the settings of the one below; steps forget epochs, and
     epochs steps."""
-    tree = without_rivals(under, over)
+    return _laid(without_rivals(under, over), over)
+
+
+def _laid(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
+    tree = dict(under)
     for name, value in over.items():
         below = tree.get(name)
         if name in PARTS and isinstance(value, Mapping) and isinstance(below, Mapping):
