@@ -108,6 +108,7 @@ def test_library_networks_come_without_classifier_and_without_download(monkeypat
         (lambda: head("simclr", 0), ValueError, "features must be 1 or more"),
         (lambda: head("simclr", 8, layers=-1), ValueError, "layers must be 0 or more"),
         (lambda: head("simclr", 8, affine_last=False), ValueError, "needs bn_last=True"),
+        (lambda: head("dystress", 8, affine_last="shift"), ValueError, "True, False or \"scale\", got 'shift'"),
         (lambda: head("simclr", 8)(torch.randn(2, 9)), ValueError, r"takes features \(N, 8\), got \(2, 9\)"),
         (lambda: ConvNet()(noise()[0]), ValueError, r"\(N, 3, H, W\), got \(3, 32, 32\). Give a batch"),
         (lambda: ConvNet()(noise(channels=1)), ValueError, r"got \(2, 1, 32, 32\). Build it with their channels"),

@@ -481,6 +481,8 @@ def test_a_plan_counts_steps_and_views_and_times_them():
         p.config.epochs * (300 // p.config.batch) for p in {p.config.key: p for p in points}.values()
     )
     assert all(k.views == k.steps * 2 * 100 and k.step > 0 for k in kinds)
+    shorter = [replace(p, config=replace(p.config, steps=4)) for p in points]
+    assert sum(k.steps for k in plan.kinds(shorter)) == 4 * len({p.config.key for p in shorter})
     assert [plan.duration(s) for s in (30, 600, 36_000, 400_000)] == [
         "30 seconds",
         "10.0 minutes",

@@ -8,7 +8,7 @@ from isotherm.cli import main
 from isotherm.train.build import build
 from isotherm.train.commandline import configure, parse
 from isotherm.train.config import Config
-from isotherm.train.layers import LATER, differences
+from isotherm.train.layers import LATER, differences, nested
 from isotherm.train.presets import PRESETS
 from isotherm.train.specifications import specifications
 
@@ -41,6 +41,25 @@ def test_settings_override_in_order_and_another_loss_starts_afresh(tmp_path):
     assert place.out == Path("x")
     other, _, _ = parse([*file, "--loss", "NTXentLoss"])
     assert other.loss == {"name": "NTXentLoss", "temperature": 0.2}
+
+
+def test_of_epochs_and_steps_the_upper_layer_counts(tmp_path):
+    (tmp_path / "c.yaml").write_text("steps: 70\n")
+    file = ["--preset", "wang-liu-cifar10", "--config", str(tmp_path / "c.yaml")]
+    assert (parse(file)[0].epochs, parse(file)[0].steps) == (None, 70)
+    config = parse([*file, "--epochs", "9"])[0]
+    assert (config.epochs, config.steps) == (9, None)
+    config = parse(["--preset", "wang-liu-cifar10", "--steps", "9"])[0]
+    assert (config.epochs, config.steps) == (None, 9)
+    assert configure(config.as_dict()) == config
+    assert nested(config.as_dict()) == config.as_dict()  # as a run's folder has it
+    with pytest.raises(ValueError, match="say one thing in two ways"):
+        configure({"epochs": 3, "steps": 5})
+
+
+def test_settings_that_came_later_are_in_no_key_unless_they_are_given():
+    assert configure({}).key == "1e3e922efc06a4e0"
+    assert len({configure(s).key for s in ({}, {"steps": 280}, {"warmup_part": 0.1}, {"warmup": 4.0})}) == 4
 
 
 def test_place_does_not_change_the_key_and_science_does():
@@ -113,7 +132,7 @@ MISTAKES = [
     ("--config nowhere.yaml", "cannot read nowhere.yaml"),
     ("--digit_source mnists", "digit_source must be one of digits, mnist; got 'mnists'"),
     ("--digit_size 0", "digit_size must be 1 or more, got 0"),
-    ("--method vae --method.plane_weight much", "plane_weight must be a number or one of area; got 'much'"),
+    ("--method vae --method.plane_weight much", "plane_weight must be a number or area; got 'much'"),
     ("--schedule sometimes", "schedule must be one of constant, step, cosine, linear; got 'sometimes'"),
     ("--optimizer", "--optimizer"),
     ("--loss.temperature -1", "temperature must be a positive number, got -1.0"),
@@ -125,6 +144,13 @@ MISTAKES = [
     ("--batch 9999", "larger than digits"),
     ("--log_every 0", "log_every must be 1 or more"),
     ("--prefetch -1", "prefetch and checkpoint must be 0 or more"),
+    ("--epochs 3 --steps 9", "epochs (3) and steps (9) say one thing in two ways: give one of them"),
+    ("--epochs null", "a run needs a length: give epochs or steps"),
+    ("--steps 0", "steps must be 1 or more, got 0"),
+    ("--warmup 1 --warmup_part 0.1", "warmup (1) and warmup_part (0.1) say one thing in two ways"),
+    ("--warmup_part 1", "warmup_part lies in [0, 1), got 1"),
+    ("--steps 4 --warmup 1", "leaves no other steps"),
+    ("--head.affine_last shift", "head.affine_last must be true or false or scale; got 'shift'"),
     ("--clip many", "clip must be a number or null; got 'many'"),
     ("--lr null", "lr must be a number; got 'null'"),
     ("--loss.temperature {name:\u00a0Cosine,\u00a0tau:\u00a01}", "unexpected keyword argument 'tau'"),
@@ -203,7 +229,7 @@ def test_aliases_that_repeat_a_little_are_read(tmp_path):
 def test_a_wrong_value_in_a_file_is_told_as_it_stands_there(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text("epochs: soon\n")
     assert main(["train", "--config", str(tmp_path / "a.yaml"), "--epochs", "1", "--out", str(tmp_path / "r")]) == 2
-    assert "epochs must be a whole number; got 'soon'." in capsys.readouterr().err
+    assert "epochs must be a whole number or null; got 'soon'." in capsys.readouterr().err
 
 
 def test_a_seed_that_no_generator_takes_is_refused():

@@ -33,6 +33,7 @@ TWO = {
         "loss": "CACRLoss",
         "views": 3,
     },
+    "clipped, cut short": {"steps": 6, "warmup_part": 0.3, "clip": 0.1},
     "unused": {"encoder": "vae", "head": "linear"},
     "mocov3": {"method": "mocov3", "optimizer": "lars", "lr": 1.0},
     "byol": {"method": "byol"},
@@ -43,14 +44,15 @@ TWO = {
     "parts": {"parts": 2, "encoder": "vit_small", "encoder.depth": 1, "head": "mocov2", "lr": 0.01},
 }
 CONVNET = {"encoder.widths": [8, 16]}
-FEW = {"images": 160, "batch": 33, "epochs": 2, "monitor": 0, "lr": 0.05, "precision": "64-true"}
+FEW = {"images": 160, "batch": 33, "monitor": 0, "lr": 0.05, "precision": "64-true"}
 
 
 def every_run(folder, file):
     """One run of each kind, and one with a loss from somebody's file."""
     for name, settings in {**TWO, "file": {"loss": f"{file}:Mine"}}.items():
         network = {} if "encoder" in settings or name == "supervised" else CONVNET  # whose loss is in single precision
-        train(configure({**FEW, **network, **settings}), Runtime(out=Path(folder) / name, quiet=True))
+        length = {} if "steps" in settings else {"epochs": 2}
+        train(configure({**FEW, **length, **network, **settings}), Runtime(out=Path(folder) / name, quiet=True))
 
 
 def one_of_two(rank, folder, file, port):

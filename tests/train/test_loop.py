@@ -149,9 +149,59 @@ def test_learnable_temperature_learns(tmp_path):
 
 def test_measuring_happens_so_many_times_and_at_the_end():
     for epochs, times in ((40, 5), (7, 3), (3, 5), (10, 1), (5, 0)):
-        when = [e for e in range(epochs) if monitor_due(e, epochs, times)]
-        assert len(when) == min(epochs, times)
-        assert not when or when[-1] == epochs - 1
+        for cut in (0, 1, 9):  # steps that the last of ten is short of
+            steps = epochs * 10 - cut
+            ends = [min(steps, 10 * (e + 1)) for e in range(epochs)]
+            when = [end for e, end in enumerate(ends) if monitor_due(10 * e, end, steps, times)]
+            assert len(when) == min(epochs, times)
+            assert not when or when[-1] == steps
+    assert [e for e in range(7) if monitor_due(e, e + 1, 7, 3)] == [2, 4, 6]
+
+
+LENGTH = {**SMALL, "epochs": None, "monitor": 2, "monitor_images": 100}
+
+
+def test_a_run_of_steps_is_as_long_whatever_the_size_of_its_data(tmp_path):
+    """512 images are four steps an epoch, 256 are two; the last epoch is cut short."""
+    for images, epochs in ((512, [1, 1.75]), (256, [1, 2, 3, 3.5])):
+        out = tmp_path / str(images)
+        result = run(out, **{**LENGTH, "images": images, "steps": 7})
+        assert result.steps == torch.load(out / "checkpoint.pt", weights_only=True)["step"] == 7
+        found = lines(out)
+        assert [line["epoch"] for line in found] == epochs
+        assert [line["step"] for line in found][-1] == 7
+        assert sum("knn" in line for line in found) == 2
+        assert "knn" in found[-1]
+
+
+def test_steps_that_are_whole_epochs_give_the_weights_of_those_epochs(tmp_path):
+    run(tmp_path / "epochs", warmup=1.0)
+    run(tmp_path / "steps", epochs=None, steps=8, warmup_part=0.5)
+    assert same(weights(tmp_path / "epochs"), weights(tmp_path / "steps"))
+    assert lines(tmp_path / "epochs") == lines(tmp_path / "steps")
+
+
+def test_a_run_of_fewer_steps_than_an_epoch_has_ends_and_is_measured(tmp_path):
+    result = run(tmp_path / "a", **{**LENGTH, "steps": 3})
+    assert result.steps == 3
+    assert lines(tmp_path / "a")[0]["epoch"] == 0.75
+    again = train(configure({**LENGTH, "steps": 3}), Runtime(out=tmp_path / "a", quiet=True, resume=True))
+    assert again == result
+    (tmp_path / "a/result.json").unlink()  # killed while it was measuring
+    again = train(configure({**LENGTH, "steps": 3}), Runtime(out=tmp_path / "a", quiet=True, resume=True))
+    assert again.measures == result.measures
+    assert len(lines(tmp_path / "a")) == 1
+
+
+def test_clipping_bounds_the_norm_of_the_whole_gradient(tmp_path):
+    """One step of plain SGD moves all weights together by lr times the bound, if the gradient is longer."""
+    plain = {"steps": 1, "epochs": None, "momentum": 0.0, "weight_decay": 0.0, "lr": 0.5, "precision": "64-true"}
+    config = configure({**SMALL, **plain, "clip": 1e-3})
+    before = build(config).method.double().state_dict()
+    run(tmp_path / "a", **plain, clip=1e-3)
+    after = weights(tmp_path / "a")
+    moved = [after[k] - before[k] for k in before if "running" not in k and "num_batches" not in k]
+    assert float(torch.stack([d.norm() for d in moved]).norm()) == pytest.approx(0.5 * 1e-3, rel=1e-6)
 
 
 @pytest.mark.slow

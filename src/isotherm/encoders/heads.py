@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -15,8 +15,10 @@ class Head(nn.Sequential):
     """Linear layers with ReLU between them, and BN where asked: features (N, features) in, embeddings (N, width) out.
 
     `layers` 0 is no head at all, 1 a linear one. `hidden` is the width between the layers, by default that of the
-    features. `bn` follows every layer but the last with BN, `bn_last` the last one too, without scale and shift if
-    `affine_last` is off. A layer that BN follows has no bias: BN would take it away again.
+    features. `bn` follows every layer but the last with BN, `bn_last` the last one too: with scale and shift, with the
+    scale alone if `affine_last` is "scale", with neither if it is off. A contrastive loss hardly sees a common offset
+    of all embeddings, so a last shift is free to grow, and with a low temperature it does, into a cone. A layer that BN
+    follows has no bias: BN would take it away again.
     """
 
     width: int
@@ -30,12 +32,14 @@ class Head(nn.Sequential):
         layers: int = 2,
         bn: bool = True,
         bn_last: bool = False,
-        affine_last: bool = True,
+        affine_last: bool | Literal["scale"] = True,
     ) -> None:
         at_least(1, features=features, width=width, hidden=features if hidden is None else hidden)
         at_least(0, layers=layers)
-        if not affine_last and not bn_last:
-            raise ValueError("affine_last=False is about the last layer's BN: it needs bn_last=True.")
+        if affine_last not in (True, False, "scale"):
+            raise ValueError(f'affine_last takes True, False or "scale", got {affine_last!r}.')
+        if affine_last is not True and not bn_last:
+            raise ValueError(f"affine_last={affine_last} is about the last layer's BN: it needs bn_last=True.")
         inside = features if hidden is None else hidden
         stack: list[nn.Module] = []
         for i in range(layers):
@@ -44,7 +48,7 @@ class Head(nn.Sequential):
             after = width if last else inside
             stack.append(nn.Linear(features if i == 0 else inside, after, bias=not normalized))
             if normalized:
-                stack.append(nn.BatchNorm1d(after, affine=affine_last or not last))
+                stack.append(_batchnorm(after, affine_last if last else True))
             if not last:
                 stack.append(nn.ReLU(inplace=True))
         super().__init__(*stack)
@@ -56,6 +60,14 @@ class Head(nn.Sequential):
         for layer in self:
             x = layer(x)
         return x
+
+
+def _batchnorm(width: int, affine: bool | Literal["scale"]) -> nn.BatchNorm1d:
+    """BN with scale and shift, with the scale alone, or with neither."""
+    norm = nn.BatchNorm1d(width, affine=bool(affine))
+    if affine == "scale":
+        norm.bias.requires_grad_(False)  # it starts at zero and stays there
+    return norm
 
 
 class Tanh(nn.Sequential):
@@ -83,8 +95,12 @@ HEADS = {
     "none": Preset("the features themselves: CACR app. C.1, whose SmallAlexNet ends in its own fc8", {"layers": 0}),
     "linear": Preset("one linear layer: Wu et al. 2018 (arXiv:1805.01978) and, after it, Wang & Liu", {"layers": 1}),
     "simclr": Preset(
-        # The paper's equation has no BN; its code has one after both layers, the last without shift: see dystress.
+        # The paper's equation has no BN; its code has one after both layers: simclr-code.
         "SimCLR (arXiv:2002.05709) §2.1, BN inside; Chen & Li §2.1 (width 64 on CIFAR-10, 2 or 3 layers)",
+    ),
+    "simclr-code": Preset(
+        "SimCLR's code (google-research/simclr, arXiv:2002.05709): BN after every layer, the last without shift",
+        {"bn_last": True, "affine_last": "scale"},
     ),
     "mocov2": Preset("MoCo v2 (arXiv:2003.04297): two layers, no BN", {"bn": False}),
     "mocov3": Preset(
@@ -99,7 +115,16 @@ HEADS = {
         "MoCo v3 (arXiv:2104.02057) §4, predictor: two layers, BN after each, the last without affine",
         {"hidden": 4096, "width": 256, "bn_last": True, "affine_last": False},
     ),
+    # A.1 follows SimCLR, "where the Linear layers are followed by" BN: whether the last one shifts it does not say.
     "dystress": Preset("DySTreSS (arXiv:2308.01140) A.1: SimCLR's, each layer followed by BN", {"bn_last": True}),
+    "mlp-bn": Preset(
+        "two layers, BN after each, the last without scale and shift, as in MoCo v3 (arXiv:2104.02057): for short runs",
+        {"bn_last": True, "affine_last": False},
+    ),
+    "linear-bn": Preset(
+        "one linear layer, as Wu et al. 2018 (arXiv:1805.01978), and BN without scale and shift: for short runs",
+        {"layers": 1, "bn_last": True, "affine_last": False},
+    ),
     "simcse": Preset("SimCSE (arXiv:2104.08821) §6.3: a linear layer and tanh, in training only", kind=Tanh),
 }
 """The papers' heads by name."""

@@ -16,13 +16,16 @@ from isotherm.data.sets import there
 from isotherm.experiments.study import Point
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
-from isotherm.train.loop import Run
+from isotherm.train.loop import Run, steps_of
 from isotherm.train.modality import sentences
 from isotherm.train.modality.images import images_of
 
 STEPS = 3
 """Timed steps of each kind, after one that is not; the fastest counts."""
-FREE = ("seed", "epochs", "lr", "milestones", "randbit", "digits", "monitor", "monitor_images")
+FREE = (
+    *("seed", "epochs", "steps", "lr", "milestones", "warmup", "warmup_part"),
+    *("randbit", "digits", "monitor", "monitor_images"),
+)
 """Settings that hardly change what a step costs."""
 
 
@@ -37,12 +40,8 @@ class Kind:
     """Steps."""
     views_per_step: int
     runs: int = 0
-    epochs: int = 0
+    steps: int = 0
     """Of all its runs together."""
-
-    @property
-    def steps(self) -> int:
-        return self.epochs * self.per_epoch
 
     @property
     def seconds(self) -> float:
@@ -77,7 +76,7 @@ def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: No
             note(name)
             by_cost[key] = timed(name, point.config)
         by_cost[key].runs += 1
-        by_cost[key].epochs += point.config.epochs
+        by_cost[key].steps += steps_of(point.config, by_cost[key].per_epoch)
     return list(by_cost.values())
 
 

@@ -131,10 +131,12 @@ class Record:
         """A number that was measured, if there is one."""
         return float(self.measures[measure]) if self.has(measure) else None
 
-    def monitored(self, measure: str) -> list[tuple[int, float]]:
-        """The epochs after which something was seen during training, and what."""
+    def monitored(self, measure: str) -> list[tuple[float, float]]:
+        """The parts of the training after which something was seen, and what."""
         lines = self.training or training_of(self.folder)
-        return [(int(line["epoch"]), float(line[measure])) for line in lines if usable(line.get(measure))]
+        seen = [(float(line["epoch"]), float(line[measure])) for line in lines if usable(line.get(measure))]
+        end = self.config.epochs or (lines[-1]["epoch"] if lines else 1)  # in a run of steps the last line is the end's
+        return [(epoch / end, value) for epoch, value in seen]
 
     def as_json(self) -> str:
         """A line of records.jsonl."""

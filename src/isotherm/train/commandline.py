@@ -25,6 +25,7 @@ from isotherm.train.config import Config, Runtime
 from isotherm.train.layers import (
     FORMER,
     PARTS,
+    RIVALS,
     Settings,
     bounded,
     differences,
@@ -33,6 +34,7 @@ from isotherm.train.layers import (
     nested,
     preset_settings,
     read_yaml,
+    without_rivals,
 )
 from isotherm.train.lookup import code_in, loss_class
 from isotherm.train.modality import modality_for
@@ -87,6 +89,8 @@ def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
             settings = merge(settings, {part: {"name": name}})
     data, _ = _taken(argv, "--data")
     settings = merge(settings, {} if data is None else {"data": data})  # what is usual depends on it
+    rivals = {name: _taken(argv, f"--{name}")[0] for names in RIVALS for name in names}
+    settings = without_rivals(settings, {name: value for name, value in rivals.items() if value != "null"})
     argv = _with_temperature(argv)
     _check_aliases(argv)
     doors.allow(*(word for word in typed if doors.is_outside(word)))

@@ -65,7 +65,10 @@ class Config:
     predictor: Choice = setting(Choice(), "what predicts (mocov3, byol, simsiam)")
     method: Choice = setting(Choice(), "how embeddings are made and compared; by default simclr, of sentences simcse")
     loss: Choice = setting(Choice(), "one of isotherm losses, or ./FILE.py:CLASS; by default the method's own")
-    epochs: int = setting(40, "passes over the data")
+    epochs: int | None = setting(40, "passes over the data")
+    steps: int | None = setting(
+        None, "this many optimizer steps instead of epochs, whatever the size of the data", later=True
+    )
     batch: int = setting(256, "items per step, over all processes")
     lr: float = setting(0.1, "peak learning rate, before scaling")
     lr_scaling: schedule.Scaling = setting("none", "with the batch: linear is lr·batch/256, sqrt is lr·√batch")
@@ -78,6 +81,7 @@ class Config:
     milestones: list[int] = setting([], "epochs at which the step schedule multiplies by factor")
     factor: float = setting(0.1, "of the step schedule")
     warmup: float = setting(0.0, "epochs of linear warm-up")
+    warmup_part: float = setting(0.0, "linear warm-up over this part of all steps, such as 0.05", later=True)
     clip: float | None = setting(None, "largest gradient norm; null: no clipping")
     parts: int = setting(1, "embed the batch in this many parts to save memory; negatives stay those of the whole")
     ema: float | None = setting(None, "keep a moving average of the network with this momentum, and export it")
@@ -95,24 +99,30 @@ class Config:
             choice: Mapping[str, Any] = getattr(self, part)
             if not isinstance(choice, Choice):
                 object.__setattr__(self, part, Choice.of(choice))
+        if self.steps is not None:
+            object.__setattr__(self, "epochs", None)  # they follow from the data: one run has one key
+        elif self.epochs is None:
+            raise ValueError("a run needs a length: give epochs or steps.")
         self._check_numbers()
         if self.schedule != "step" and self.milestones:
             raise ValueError(f"milestones belong to --schedule step, not {self.schedule}.")
-        if self.warmup >= self.epochs and self.warmup > 0:
+        if self.epochs is not None and self.warmup >= self.epochs and self.warmup > 0:
             raise ValueError(f"a warm-up of {self.warmup:g} epochs leaves nothing of {self.epochs}.")
 
     def _check_numbers(self) -> None:
-        for name in ("epochs", "batch", "parts"):
+        for name in ("batch", "parts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         for name in ("monitor", "randbit", "digits", "seed", "warmup", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        for name in ("images", "views", "size", "digit_size", "monitor_images"):
+        for name in ("epochs", "steps", "images", "views", "size", "digit_size", "monitor_images"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         if self.seed >= 1 << 63:
             raise ValueError(f"seed must be below 2^63, got {self.seed}.")
+        if not 0 <= self.warmup_part < 1:
+            raise ValueError(f"warmup_part lies in [0, 1), got {self.warmup_part}.")
         if not 0 < self.lr < float("inf"):
             raise ValueError(f"lr must be positive, got {self.lr}.")
         if self.clip is not None and not self.clip > 0:

@@ -28,6 +28,8 @@ LATER: Mapping[tuple[str, str], Settings] = {
     ("method", "vae"): {"plane_weight": 1.0, "beta": 1.0},
 }
 """Settings of a part that came later, with the value that means "as before": they change no key where they have it."""
+RIVALS = (("epochs", "steps"), ("warmup", "warmup_part"))
+"""Settings that say one thing in two ways; null and 0 say nothing."""
 
 
 def preset_settings(name: str | None) -> Settings:
@@ -41,15 +43,21 @@ def preset_settings(name: str | None) -> Settings:
 def nested(settings: Mapping[str, Any]) -> Settings:
     """Dotted names taken apart; a part that is only a name becomes {name: …}."""
     tree: Settings = {}
+    without_rivals({}, settings)
     for name, value in settings.items():
         first, dot, rest = FORMER.get(name, name).partition(".")
         only_name = not dot and first in PARTS and isinstance(value, str)
-        tree = merge(tree, {first: {rest: value} if dot else {"name": value} if only_name else value})
+        tree = _laid(tree, {first: {rest: value} if dot else {"name": value} if only_name else value})
     return tree
 
 
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
-    """`over` laid on `under`. A part with another name forgets the settings of the one below."""
+    """`over` laid on `under`. A part with another name forgets the settings of the one below; steps forget epochs, and
+    epochs steps."""
+    return _laid(without_rivals(under, over), over)
+
+
+def _laid(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
     tree = dict(under)
     for name, value in over.items():
         below = tree.get(name)
@@ -60,6 +68,20 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
             tree[name] = {**below, **value}
         else:
             tree[name] = value
+    return tree
+
+
+def without_rivals(under: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
+    """`under` without what `over` says in another way; `over` itself must not say it in two."""
+    tree = dict(under)
+    for names in RIVALS:
+        said = [name for name in names if over.get(name)]
+        if len(said) > 1:
+            both = " and ".join(f"{name} ({over[name]})" for name in said)
+            raise ValueError(f"{both} say one thing in two ways: give one of them.")
+        for name in names:
+            if said and name not in said:
+                tree.pop(name, None)
     return tree
 
 

@@ -7,6 +7,7 @@ and no generator's state.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import signal
 import time
@@ -121,7 +122,9 @@ class Run:
         self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:
             raise ValueError(f"a batch of {config.batch} on {world.size()} processes cannot be cut in {config.parts}.")
-        self.steps = config.epochs * len(self.loader)
+        self.steps = steps_of(config, len(self.loader))
+        self.epochs = -(-self.steps // len(self.loader))
+        """The last may be cut short."""
         self.state = self._begun(built)
         self.stepper = Stepper(fabric, self.state, self._schedule(), channels_last)
         length = self._restored()
@@ -153,8 +156,11 @@ class Run:
         return scaled_rate(self.config.lr, self.config.batch, self.config.lr_scaling)
 
     def _schedule(self) -> Schedule:
-        c = self.config
-        return Schedule(self._peak(), self.steps, len(self.loader), c.schedule, c.milestones, c.factor, c.warmup)
+        c, each = self.config, len(self.loader)
+        warmup = c.warmup_part * self.steps / each if c.warmup_part else c.warmup
+        if round(warmup * each) >= self.steps and warmup > 0:
+            raise ValueError(f"a warm-up of {warmup:g} epochs, {round(warmup * each)} steps, leaves no other steps.")
+        return Schedule(self._peak(), self.steps, each, c.schedule, c.milestones, c.factor, warmup)
 
     def _restored(self) -> int:
         """Go on from the last checkpoint, if there is one; how long the metrics were then."""
@@ -182,7 +188,7 @@ class Run:
         with self._listening(), self.progress, self.closing():
             for line in self._notes():
                 self.progress.tell(line)
-            for epoch in range(self.state.step // len(self.loader), self.config.epochs):
+            for epoch in range(self.state.step // len(self.loader), self.epochs):
                 self._epoch(epoch, began, before)
             self.state.seconds = before + time.monotonic() - began
             if self.saved_step != self.state.step:
@@ -206,7 +212,8 @@ class Run:
         tau = self.state.built.tau
         if tau is not None and state.method.loss is not None:
             state.method.loss.temperature = tau.at(epoch)
-        for batch in self.loader.epoch(epoch, state.step - epoch * each):
+        end = min((epoch + 1) * each, self.steps)
+        for batch in itertools.islice(self.loader.epoch(epoch, state.step - epoch * each), end - state.step):
             value, alike = self.advance(batch)
             state.seconds = before + time.monotonic() - began
             if value is not None:
@@ -214,8 +221,8 @@ class Run:
             self.progress.step(state.step, value, alike)
             if state.step % self.place.log_every == 0 and value is not None:
                 self._record({"step": state.step, "loss": value, "lr": self.stepper.lr, "similarity": alike})
-            if state.step == (epoch + 1) * each:
-                self._end_of_epoch(epoch)
+            if state.step == end:
+                self._end_of_epoch(epoch * each)
             self._maybe_save()
 
     def advance(self, batch: Batch) -> Step:
@@ -257,16 +264,17 @@ class Run:
             f"{self.out / runs.REPLAY}; the last checkpoint is untouched. Lower --lr, set --clip, or --nonfinite skip."
         )
 
-    def _end_of_epoch(self, epoch: int) -> None:
+    def _end_of_epoch(self, start: int) -> None:
+        """After an epoch that began at step `start`."""
         state, config = self.state, self.config
-        line: Line = {"step": state.step, "epoch": epoch + 1, "lr": self.stepper.lr}
+        line: Line = {"step": state.step, "epoch": passes(state.step, len(self.loader)), "lr": self.stepper.lr}
         line["loss_mean"] = state.loss_sum / state.loss_count if state.loss_count else None
         tau = temperature_of(state.method.loss)
         if tau is not None:
             line["temperature"] = tau
         if state.skipped:
             line["skipped"] = state.skipped
-        if monitor_due(epoch, config.epochs, config.monitor) and self.leader:
+        if monitor_due(start, state.step, self.steps, config.monitor) and self.leader:
             measures = self._monitor(config.monitor_images)
             line |= measures
             by = state.built.material.criterion
@@ -377,6 +385,19 @@ class Run:
                 signal.signal(s, handler)
 
 
-def monitor_due(epoch: int, epochs: int, times: int) -> bool:
-    """Whether to measure after this epoch: so many times, evenly, the last time at the end."""
-    return times > 0 and (epoch + 1) * times // epochs > epoch * times // epochs
+def steps_of(config: Config, each: int) -> int:
+    """How many steps a run takes, given those of an epoch."""
+    if config.steps is not None:
+        return config.steps
+    assert config.epochs is not None  # a configuration has one or the other
+    return config.epochs * each
+
+
+def passes(step: int, each: int) -> float:
+    """How often the data were seen after so many steps: a whole number at the end of an epoch."""
+    return step // each if step % each == 0 else round(step / each, 3)
+
+
+def monitor_due(start: int, end: int, steps: int, times: int) -> bool:
+    """Whether to measure after the steps from `start` to `end`: so many times, evenly, the last time at the end."""
+    return times > 0 and end * times // steps > start * times // steps

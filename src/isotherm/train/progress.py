@@ -26,7 +26,7 @@ class Progress:
     """What the loop tells whoever is watching."""
 
     def __init__(self, steps: int, each: int, config: Config, place: Runtime, leader: bool, start: int) -> None:
-        self.steps, self.each, self.batch, self.epochs = steps, each, config.batch, config.epochs
+        self.steps, self.each, self.batch, self.epochs = steps, each, config.batch, -(-steps // each)
         self.what = modality_of(config).noun
         self.visible = leader and not place.quiet
         self.began, self.first = time.monotonic(), start
@@ -108,7 +108,7 @@ class Progress:
 
 def described(line: Mapping[str, Any], epochs: int) -> str:
     """A line of metrics for people."""
-    parts = [f"epoch {line['epoch']}/{epochs}"]
+    parts = [f"epoch {math.ceil(line['epoch'])}/{epochs}"]
     if line.get("loss_mean") is not None:
         parts.append(f"loss {line['loss_mean']:.4f}")
     parts += [f"{m.heading} {m.text(line[m.name])}" for m in monitored_in(line)]

@@ -127,7 +127,7 @@ def wanted(kind: Any) -> str:
         return "a value"
     origin = get_origin(kind)
     if origin is Literal:
-        return "one of " + ", ".join(str(v) for v in get_args(kind))
+        return "one of " * (len(get_args(kind)) > 1) + ", ".join(str(v) for v in get_args(kind))
     if origin in (Union, types.UnionType):
         return " or ".join(wanted(k) for k in get_args(kind))
     if origin is list:

@@ -181,8 +181,8 @@ class OverTraining(OfArms):
         for arm in self.arms:
             by: dict[float, list[float]] = {}
             for record in (r for r in records if r.arm == arm):
-                for epoch, value in record.monitored(self.measure):
-                    by.setdefault(round(epoch / record.config.epochs, 3), []).append(value)
+                for part, value in record.monitored(self.measure):
+                    by.setdefault(round(part, 3), []).append(value)
             if by:
                 x = sorted(by)
                 lines.append(Line(arm, x, [fact.factor * float(np.mean(by[v])) for v in x]))

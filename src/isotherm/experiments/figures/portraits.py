@@ -87,7 +87,7 @@ def neighbourhoods(records: Records, arms: Sequence[str]) -> list[Drawing]:
     charts: list[Drawing] = []
     for arm in arms:
         mine = [r for r in records if r.arm == arm and r.seed == 0 and r.varied.get("imbalance", "none") == "none"]
-        for record in sorted(mine, key=lambda r: r.config.epochs):
+        for record in sorted(mine, key=lambda r: r.config.steps or r.config.epochs or 0):
             if (record.folder / runs.CHECKPOINT).exists():
                 charts.append(_neighbourhood(record, arm))
     return charts
@@ -99,9 +99,9 @@ def _neighbourhood(record: Record, arm: str) -> Drawing:
     flat = TSNE(perplexity=min(15, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(rows)
     flat -= flat[0]
     groups = {"query": slice(0, 1), "its other views": slice(1, 5), "other images": slice(5, None)}
-    epochs = record.config.epochs
+    length, unit = record.config.steps or record.config.epochs, "step" if record.config.steps else "epoch"
     return Scatter(
-        f"{arm}, {epochs} epoch{'s' if epochs > 1 else ''}",
+        f"{arm}, {length} {unit}{'' if length == 1 else 's'}",
         [Points(name, flat[part, 0], flat[part, 1]) for name, part in groups.items()],
         axes=False,
     )
