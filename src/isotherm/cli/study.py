@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import shlex
@@ -32,6 +33,7 @@ isotherm study --list
 isotherm study temperature
 isotherm study temperature --data cifar10 --seeds 3 --out studies/cifar
 isotherm study temperature --scale smoke --workers 2
+isotherm study temperature --until-decided --budget 2h
 isotherm study temperature --ray auto
 isotherm study ./mine_study.py --scale smoke
 """
@@ -64,6 +66,12 @@ def _add_study(commands: terminal.Commands) -> None:
     study.add_argument("--out", type=Path, metavar="DIR", help="the study's folder (studies/NAME-SCALE-DATA)")
     study.add_argument("--workers", type=terminal.positive, metavar="N", help="local processes (one per core)")
     study.add_argument("--ray", metavar="ADDRESS", help="run on a Ray cluster: auto, an address, or local")
+    study.add_argument(
+        "--until-decided", action="store_true", help="after the grid add seeds where they decide most claims"
+    )
+    study.add_argument(
+        "--budget", type=terminal.seconds, metavar="TIME", help="with --until-decided: stop after 90m, 2h, 1h30m, …"
+    )
     study.add_argument("--plan", action="store_true", help="say what it would cost, from a few steps of each kind")
     study.add_argument("--gpus", type=terminal.positive, metavar="N", help="with --plan: so many GPUs (1)")
     study.add_argument(
@@ -78,12 +86,15 @@ def _study(arguments: argparse.Namespace) -> int:
     from isotherm.experiments import execute, find, plan  # all of it now: the files may change while a study runs
     from isotherm.experiments.live_table import live_table
     from isotherm.experiments.progress import Progress
+    from isotherm.experiments.until_decided import Asked, run_until_decided
 
     console = terminal.console()
     failed = ""
     with terminal.mistakes():
         if arguments.ray and arguments.workers:
             raise ValueError("--workers counts local processes; with --ray the cluster decides. Give one of them.")
+        if arguments.budget and not arguments.until_decided:
+            raise ValueError("--budget is for --until-decided; without it a study runs its grid to the end.")
         if not arguments.plan and (arguments.gpus or arguments.throughput):
             raise ValueError("--gpus and --throughput are for what --plan reckons; a study runs where it is started.")
         if arguments.gpus and not arguments.throughput:
@@ -101,7 +112,14 @@ def _study(arguments: argparse.Namespace) -> int:
         with execute.begin(out, about):
             try:
                 with live_table(console) as show:
-                    execute.run_points(points, out, workers, arguments.ray, show)
+                    if arguments.until_decided:
+                        asked = Asked(
+                            study, arguments.scale, arguments.data, arguments.seeds, out, workers, arguments.ray
+                        )
+                        budget = arguments.budget or math.inf
+                        run_until_decided(asked, budget, show, lambda said: print(said, file=sys.stderr, flush=True))
+                    else:
+                        execute.run_points(points, out, workers, arguments.ray, show)
             except execute.RunFailed as error:
                 failed = str(error)
                 print(f"isotherm: {failed}", file=sys.stderr)
@@ -129,15 +147,16 @@ def _list(name: str | None) -> int:
 def _points(study: Study, arguments: argparse.Namespace) -> tuple[Sequence[Point], Path]:
     """The runs that are asked for, with as many seeds as before if the folder has begun; and the folder."""
     from isotherm.experiments import execute
+    from isotherm.experiments.looks import Looks
     from isotherm.experiments.points import expand
 
     arguments.scale = arguments.scale or _usual_scale(study)
     points = expand(study, arguments.scale, arguments.data, arguments.seeds)
     data = re.sub(r"[^A-Za-z0-9]+", "-", points[0].config.data)
     out = arguments.out or Path("studies") / f"{study.name}-{arguments.scale}-{data}"
-    if arguments.seeds is None and (out / execute.ABOUT).exists():
-        arguments.seeds = execute.about(out).seeds
-        points = expand(study, arguments.scale, arguments.data, arguments.seeds)
+    if (out / execute.ABOUT).exists():
+        arguments.seeds = arguments.seeds or execute.about(out).seeds
+        points = expand(study, arguments.scale, arguments.data, arguments.seeds, Looks.of(out).seeds)
     return points, out
 
 
@@ -156,6 +175,7 @@ def _about(study: Study, data: str, out: Path, arguments: argparse.Namespace) ->
 
     options = {"scale": arguments.scale, "data": arguments.data, "seeds": arguments.seeds, "out": out}
     words = ["isotherm", "study", arguments.name, *(w for k, v in options.items() if v for w in (f"--{k}", str(v)))]
+    words += ["--until-decided"] * arguments.until_decided
     return About(study.name, arguments.scale, data, shlex.join(words), arguments.seeds, study.source)
 
 

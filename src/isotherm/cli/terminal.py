@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,16 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; got '{text}'")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """A length of time: 90s, 45m, 2h, 1h30m."""
+    found = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", text.strip().lower())
+    parts = [float(part or 0) for part in found.groups()] if found else []
+    if not sum(parts):
+        raise argparse.ArgumentTypeError(f"must be a length of time such as 45m, 2h or 1h30m; got '{text}'")
+    hours, minutes, rest = parts
+    return 3600 * hours + 60 * minutes + rest
 
 
 def console(stderr: bool = False) -> Console:

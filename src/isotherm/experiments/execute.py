@@ -8,6 +8,7 @@ which continues from the last checkpoint.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -92,16 +93,23 @@ Show = Callable[[Progress], None]
 
 
 def run_points(
-    points: Sequence[Point], folder: Path, workers: int = 2, ray: str | None = None, show: Show = lambda progress: None
+    points: Sequence[Point],
+    folder: Path,
+    workers: int = 2,
+    ray: str | None = None,
+    show: Show = lambda progress: None,
+    until: float = math.inf,
 ) -> Records:
     """Carry out every run that is not done; records.jsonl is written whenever one ends.
 
+    After `until` (by `time.monotonic`) no further run is begun.
     The folder must be the caller's alone (`begin`).
     """
     (folder / "runs").mkdir(parents=True, exist_ok=True)
     _keep_damaged(folder / RECORDS)
     distinct = list({p.config.key: p for p in points}.values())  # a run may stand in two tables
     progress = Progress.of(distinct, folder)
+    progress.until = until
     progress.compare_data()
     ledger = Ledger(points, progress)
     ledger.write()

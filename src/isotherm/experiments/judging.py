@@ -10,7 +10,7 @@ import numpy as np
 
 from isotherm import files
 from isotherm.experiments.claims.decision import FALSE
-from isotherm.experiments.claims.verdict import Outcome, Verdict
+from isotherm.experiments.claims.verdict import Outcome, Part, Verdict
 from isotherm.experiments.records import Records
 from isotherm.experiments.study import Claim, Study, Where
 from isotherm.measures.catalogue import measure
@@ -39,21 +39,26 @@ def judge(study: Study, records: Records) -> list[Judged]:
     for claim in study.claims:
         asked = records.afresh()
         verdict = claim.judge(asked)
-        if verdict.outcome == "undecided" and verdict.part is not None and not asked.unanswered:
-            verdict = _at_the_ceiling(claim, verdict, asked)
+        if verdict.part is not None and not asked.unanswered:
+            verdict = _at_the_ceiling(claim, verdict, verdict.part, asked)
         judged.append(Judged(claim, verdict, asked.points_asked))
     return judged
 
 
-def _at_the_ceiling(claim: Claim, verdict: Verdict, records: Records) -> Verdict:
-    """The same verdict, and that more seeds are no remedy where the probe cannot do better."""
+def _at_the_ceiling(claim: Claim, verdict: Verdict, part: Part, records: Records) -> Verdict:
+    """The same verdict, but where the probe cannot do better nothing is said: all are alike there, and no seed helps.
+
+    A difference that shows all the same, and one that is too large for being alike, count.
+    """
+    if verdict.outcome == ("contradicted" if part.bound else "held"):
+        return verdict
     for name in claim.measures:
         known = measure(name)
         at_points = [records.mean(where, name) for where in records.points_asked]
         means = [mean for mean, _, runs in at_points if runs]
         if known.unit == "%" and known.better == "higher" and means and np.median(means) >= CEILING:
             said = f"not on this data: {known.title} is at its ceiling ({100 * float(np.mean(means)):.1f} % on average)"
-            return replace(verdict, remedy=said)
+            return replace(verdict, outcome="undecided", remedy=said)
     return verdict
 
 

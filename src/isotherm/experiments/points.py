@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from isotherm import doors
 from isotherm.checks import did_you_mean
 from isotherm.data import sets
 from isotherm.data.sentences import is_text
-from isotherm.experiments.study import Arm, Point, Scale, Settings, Study
+from isotherm.experiments.study import Arm, Point, Scale, Settings, Study, Where
 from isotherm.measures.catalogue import in_groups, measures
 from isotherm.train.commandline import configure
 from isotherm.train.config import Config
 from isotherm.train.layers import merge, nested
 
 
-def expand(study: Study, scale: str, data: str | None = None, seeds: int | None = None) -> list[Point]:
+def expand(
+    study: Study,
+    scale: str,
+    data: str | None = None,
+    seeds: int | None = None,
+    more: Mapping[str, int] = MappingProxyType({}),
+) -> list[Point]:
     """Every run of a scale; a value that is impossible is told before anything runs.
 
+    `more` are seeds of single points, by their labels, where they have more than the scale gives them (`looks`).
     Whoever asks for a study's runs has asked for the code that they name: it is allowed from now on.
     """
     check_measures(study)
@@ -30,7 +38,7 @@ def expand(study: Study, scale: str, data: str | None = None, seeds: int | None 
         sets.named(data_name)
     points, groups = [], groups_at(study, scale)
     for arm in study.arms:
-        for varied, seed in _grid(arm, size, seeds):
+        for varied, seed in _grid(arm, size, seeds, more):
             config = _config(study, arm, varied, seed, size, data_name)
             points.append(Point(arm.name, varied, seed, config, groups))
     if not points:
@@ -39,13 +47,14 @@ def expand(study: Study, scale: str, data: str | None = None, seeds: int | None 
     return points
 
 
-def _grid(arm: Arm, scale: Scale, seeds: int | None) -> Iterator[tuple[Settings, int]]:
+def _grid(arm: Arm, scale: Scale, seeds: int | None, more: Mapping[str, int]) -> Iterator[tuple[Settings, int]]:
     """What is varied, and the seed, of every run of an arm."""
     over = {k: [v for v in values if v in scale.only.get(k, values)] for k, values in arm.over.items()}
     for values in itertools.product(*over.values()):
         varied = dict(zip(over, values, strict=True))
         once = arm.once or any(v in scale.once.get(k, ()) for k, v in varied.items())
-        for seed in range(1 if once else seeds or scale.seeds):
+        given = 1 if once else seeds or scale.seeds
+        for seed in range(max(given, more.get(Where(arm.name, varied).label, 0))):
             yield varied, seed
 
 
@@ -95,3 +104,8 @@ def _needs(study: Study) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from ((claim.claim, claim.measures) for claim in study.claims)
     yield from ((figure.name, figure.measures) for figure in study.figures)
     yield from ((f"compared with {c.against}", (c.measure,)) for c in study.compare)
+
+
+def instead_at(study: Study, scale: str) -> Mapping[str, str]:
+    """Measures that a scale reads in place of others; a folder may be of a scale that the study no longer has."""
+    return study.scales[scale].instead if scale in study.scales else {}

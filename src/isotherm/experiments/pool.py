@@ -65,7 +65,7 @@ def carry_out_all(todo: Sequence[Point], count: int, progress: Progress) -> Iter
     waiting = list(reversed(todo))
 
     def give(worker: Worker) -> None:
-        worker.point = waiting.pop() if waiting else None
+        worker.point = waiting.pop() if waiting and not progress.out_of_time else None
         if worker.point is not None:
             progress.running[worker.point.config.key] = time.monotonic()
             worker.pipe.send(progress.task(worker.point))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ class Progress:
     """Key and when it began."""
     failed: dict[str, str] = field(default_factory=dict)
     """Key and why, in a sentence."""
+    until: float = math.inf
+    """When (by `time.monotonic`) no further run is begun."""
     retried: int = 0
     began: float = field(default_factory=time.monotonic)
     before: int = 0
@@ -66,6 +69,10 @@ class Progress:
     def todo(self) -> list[Point]:
         """Runs that are neither done nor given up."""
         return [p for p in self.points if p.config.key not in self.finished and p.config.key not in self.failed]
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() >= self.until
 
     def place(self, key: str) -> Path:
         """A run's folder."""

@@ -28,6 +28,14 @@ def carry_out_all(todo: Sequence[Point], address: str, progress: Progress) -> It
     for point in todo:
         progress.running[point.config.key] = time.monotonic()
     while waiting:
+        if progress.out_of_time:  # Ray has them all: what it has not begun is taken back, and is not waited for
+            for task, point in list(waiting.items()):
+                if not progress.place(point.config.key).exists():
+                    ray.cancel(task)
+                    progress.running.pop(point.config.key, None)
+                    del waiting[task]
+            if not waiting:
+                break
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
         for task in ready:
             point = waiting.pop(task)

@@ -24,7 +24,8 @@ from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.comparing import differences
 from isotherm.experiments.execute import About
 from isotherm.experiments.judging import Judged, by_chance, count, judge
-from isotherm.experiments.points import groups_at
+from isotherm.experiments.looks import Looks, history
+from isotherm.experiments.points import groups_at, instead_at
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Comparison, Figure, PaperTable, Settings, Study, Where, varied_label
 from isotherm.experiments.wording import details, sentence
@@ -72,6 +73,7 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     )
     page.figures(*(drawing for figure, drawings in charts if figure.headline for drawing in drawings[:2]))
     _show_claims(page, judged)
+    _show_looks(page, Looks.of(folder))
     for note in in_place(instead):
         page.text(note)
     _show_missing(page, records)
@@ -84,11 +86,6 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     page.write(folder / "report.html")
     files.write_text(folder / "report.md", visible(markdown(study, records, read, judged, about)))
     return judged
-
-
-def instead_at(study: Study, scale: str) -> Mapping[str, str]:
-    """Measures that a scale reads in place of others; a folder may be of a scale that the study no longer has."""
-    return study.scales[scale].instead if scale in study.scales else {}
 
 
 def in_place(instead: Mapping[str, str]) -> list[str]:
@@ -171,6 +168,17 @@ def _show_claims(page: Page, judged: Sequence[Judged]) -> None:
             for row, part in zip(rows, each.verdict.parts, strict=False):
                 row[2] = ", ".join(f"{seed}: {value:.4g}" for seed, value in part.by_seed.items())
             page.table(["", "found", "by seed"], rows, caption=each.claim.claim)
+
+
+def _show_looks(page: Page, looks: Looks) -> None:
+    """How each verdict came, where seeds were added until claims were decided."""
+    if not looks.looks:
+        return
+    with page.fold("How the verdicts came"):
+        page.text("After the grid seeds were added where they would decide the most claims per second.")
+        heads = ["claim", *(f"after {look.runs} runs" for look in looks.looks)]
+        page.table(heads, history(looks.looks))
+        page.table(["after", "then"], [[f"{look.runs} runs", look.why] for look in looks.looks])
 
 
 def _show_figures(page: Page, charts: Sequence[tuple[Figure, Sequence[Drawing]]]) -> None:
