@@ -81,6 +81,13 @@ def test_a_temperature_function_that_is_as_it_was_is_not_refused():
     value.backward()
 
 
+def test_a_function_that_is_nan_somewhere_has_not_changed_for_that():
+    z = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    (pairs,) = in_batch([z, -z])
+    (sums,) = reduce(pairs, Total(Smooth(lambda s: (s - 2).log())))
+    sums.sum().backward()
+
+
 def test_a_constant_weight_changed_before_backward_is_refused():
     z = [v.requires_grad_() for v in views(2)]
     w = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)

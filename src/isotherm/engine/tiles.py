@@ -113,7 +113,7 @@ class Plan:
             return []
         s = torch.linspace(-1, 1, SAMPLED, dtype=like.dtype, device=like.device)
         with torch.no_grad(), torch.autocast(like.device.type, enabled=False):
-            return [f(s) for f in given]
+            return [f(s).nan_to_num() for f in given]  # NaN is unequal to itself
 
 
 def _blocks(size: int, step: int) -> list[slice]:

@@ -110,8 +110,8 @@ def load_checkpoint(path: Path) -> Saved:
         raise ValueError(f"cannot read {path}: {reason(error)}.") from error
     except Exception as error:  # whatever a reader says of bytes that make no sense; torch's advice is not for us
         raise ValueError(
-            f"{path} is no checkpoint that loads: it is damaged. Bring a copy of it back, or delete it and --resume "
-            "begins again."
+            f"{path} is no checkpoint that loads: it is damaged. Bring a copy of it back, or delete it (and the "
+            "result.json of a run that had ended), and --resume begins again."
         ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT or "fingerprint" not in state:
         raise ValueError(f"{path} is no checkpoint of this version of isotherm.")
