@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -86,3 +87,16 @@ def test_a_reader_who_has_seen_enough_is_no_failure(tmp_path, monkeypatch, capsy
         assert main(["inspect", str(tmp_path / "z.npy"), "--map", "none"]) == 0
         monkeypatch.undo()
     assert capsys.readouterr().err == "examining\n"
+
+
+def test_a_failure_of_ours_shows_what_it_says_and_the_terminal_obeys_none_of_it(tmp_path):
+    lines = ["from isotherm.nn import NTXentLoss", "", "class Mine(NTXentLoss):", "    def per_query(self, pairs):"]
+    lines.append(r"        raise RuntimeError('\x1b[31mred\x1b]0;title\x07')")
+    (tmp_path / "mine.py").write_text("\n".join(lines))
+    words = ["train", "--loss", f"{tmp_path}/mine.py:Mine", "--images", "64", "--batch", "32", "--out", "a"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "isotherm.cli", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert r"RuntimeError: \x1b[31mred\x1b]0;title\x07" in ended.stderr
+    assert "\x1b" not in ended.stderr

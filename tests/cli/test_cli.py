@@ -1,6 +1,7 @@
 """The command line: help, tables, and one clear line for a mistake."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -134,3 +135,18 @@ def test_bench_views_measures_and_judges(capsys):
     assert code == 0
     assert "isotherm" in out
     assert "two views, against PIL" in out
+
+
+@pytest.mark.parametrize("words", [["evaluate", "a"], ["inspect", "a.npy"], ["compare", "a.npy", "b.npy"]])
+@pytest.mark.parametrize("seed", ["-1", "9" * 30, "x"])
+def test_a_seed_that_no_generator_takes_is_a_sentence(words, seed, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*words, "--seed", seed])
+    assert end.value.code == 2
+    assert "2^63" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("setting", ["--head.width", "--views"])
+def test_settings_that_no_memory_holds_are_a_sentence(setting, tmp_path, capsys):
+    assert main(["train", setting, "99999999999999", "--quiet", "--out", str(tmp_path / "a")]) == 2
+    assert re.search("not enough memory|views at most", capsys.readouterr().err)

@@ -40,6 +40,54 @@ def test_a_temperature_changed_before_backward_is_refused(kind, loss):
         value.backward()
 
 
+class Attribute:
+    """A temperature of somebody's, which a schedule of theirs sets."""
+
+    tau = 0.5
+
+    def __call__(self, s):
+        return self.tau + 0.1 * s * s
+
+
+class InModule(Attribute, torch.nn.Module):
+    """The same where parameters and buffers would be found; it has none."""
+
+
+class Tensors(Attribute):
+    """The same, in a tensor that nobody can find."""
+
+    def __init__(self):
+        self.tau = torch.tensor(0.5, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("kind", [Attribute, InModule, Tensors])
+@pytest.mark.parametrize("loss", [nn.NTXentLoss, nn.HardContrastiveLoss])
+def test_what_a_temperature_function_reads_changed_before_backward_is_refused(kind, loss):
+    z = [v.requires_grad_() for v in views(2)]
+    tau = kind()
+    value = loss(temperature=tau)(*z)
+    tau.tau *= 0.9
+    with pytest.raises(RuntimeError, match="changed between forward and backward"):
+        value.backward()
+
+
+def test_a_temperature_function_that_is_as_it_was_is_not_refused():
+    z = [v.requires_grad_() for v in views(2)]
+    tau = Attribute()
+    value = nn.NTXentLoss(temperature=tau)(*z)
+    tau.tau = 0.2
+    nn.NTXentLoss(temperature=tau)(*z).backward()
+    tau.tau = 0.5
+    value.backward()
+
+
+def test_a_function_that_is_nan_somewhere_has_not_changed_for_that():
+    z = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    (pairs,) = in_batch([z, -z])
+    (sums,) = reduce(pairs, Total(Smooth(lambda s: (s - 2).log())))
+    sums.sum().backward()
+
+
 def test_a_constant_weight_changed_before_backward_is_refused():
     z = [v.requires_grad_() for v in views(2)]
     w = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)

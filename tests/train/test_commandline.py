@@ -219,6 +219,14 @@ def test_yaml_without_an_end_is_refused(text, why, tmp_path):
         parse(["--config", str(file)])
 
 
+def test_a_number_that_no_float_holds_is_a_sentence(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("lr: 1" + ":59" * 300)  # YAML's sexagesimal numbers
+    for words in (["--config", str(file)], ["--lr", "9" * 400]):
+        with pytest.raises(ValueError, match="larger than any that can be computed with"):
+            parse(words)
+
+
 def test_aliases_that_repeat_a_little_are_read(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("encoder: {name: convnet, widths: &w [8, 16]}\ndata_options: {sizes: *w}\n")

@@ -84,6 +84,17 @@ def test_what_lies_in_the_folder_is_checked(tmp_path, capsys):
         runs.last_checkpoint(out)
 
 
+def test_a_finished_run_that_lost_its_checkpoint_says_how_to_have_it_again(tmp_path, capsys):
+    out = tmp_path / "a"
+    run(out)
+    (out / "checkpoint.pt").unlink()
+    assert main(["evaluate", str(out)]) == 2
+    assert "delete result.json" in capsys.readouterr().err
+    (out / "result.json").unlink()
+    assert main(command(out, "--resume", "--quiet")) == 0
+    runs.reopen(out)
+
+
 def test_a_test_split_that_is_broken_is_told_and_one_that_is_not_there_is_not_needed(tmp_path):
     images = np.zeros((64, 8, 8), np.uint8)
     images[:, :4] = np.arange(64, dtype=np.uint8)[:, None, None]

@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -50,12 +51,19 @@ the very thread that it waits for. Read when torch is imported; docs/decisions/0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    program = argv is None
     if argv is None:  # the program, not a call from Python: the library never touches the environment
         argv = sys.argv[1:]
         for name, value in PATIENCE.items():
             os.environ.setdefault(name, value)
     with screen.guarded():
-        return _told(list(argv))
+        try:
+            return _told(list(argv))
+        except Exception:
+            if not program:
+                raise
+            traceback.print_exc()  # here, where it is guarded: the interpreter would print it as it is
+            return 1
 
 
 def _told(argv: list[str]) -> int:

@@ -53,7 +53,7 @@ def _add_show(what: terminal.Commands) -> None:
     show.add_argument("--rows", type=terminal.positive, default=6, metavar="N", help="images (6)")
     show.add_argument("--read_size", type=terminal.positive, metavar="PIXELS", help="edge the images are read at")
     show.add_argument("--size", type=terminal.positive, metavar="PIXELS", help="edge of the views (the images' own)")
-    show.add_argument("--seed", type=int, default=0, help="seed of the views (0)")
+    show.add_argument("--seed", type=terminal.seed, default=0, help="seed of the views (0)")
     show.add_argument("--randbit", type=terminal.positive, metavar="K", help="add K random bits (Chen & Li)")
     show.add_argument("--digits", type=terminal.positive, metavar="N", help="paste N unique digits (Chen & Li)")
     show.add_argument("--digit_source", choices=("digits", "mnist"), default="digits", help="their source (digits)")

@@ -67,7 +67,7 @@ def _add_evaluate(commands: terminal.Commands) -> None:
     evaluate.add_argument(
         "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"
     )
-    evaluate.add_argument("--seed", type=int, default=0, help="seed of the probes (0)")
+    evaluate.add_argument("--seed", type=terminal.seed, default=0, help="seed of the probes (0)")
     evaluate.add_argument(
         "--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names"
     )
@@ -99,7 +99,7 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
     """What inspect and compare both take."""
     parser.add_argument("--labels", metavar="L", help="a file of labels, or a key or column in the same file")
     parser.add_argument("--sample", type=terminal.positive, metavar="N", help="examine N rows only, a seeded choice")
-    parser.add_argument("--seed", type=int, default=0, help="seed of every choice (0)")
+    parser.add_argument("--seed", type=terminal.seed, default=0, help="seed of every choice (0)")
     parser.add_argument(
         "--drop", action="store_true", help="leave out rows with NaN, without direction, or without a label"
     )

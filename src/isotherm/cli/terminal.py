@@ -37,6 +37,12 @@ def mistakes() -> Iterator[None]:
         raise
     except (ValueError, TypeError, OSError) as mistake:
         raise UsersMistake(str(mistake)) from mistake
+    except (MemoryError, RuntimeError) as error:
+        wanted = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
+        if wanted is None and not isinstance(error, MemoryError):
+            raise
+        size = f" of {int(wanted[1]) / 2**30:,.1f} GiB at once" if wanted else ""
+        raise UsersMistake(f"not enough memory{size}. Smaller settings (width, queue, batch) need less.") from error
 
 
 def positive(text: str) -> int:
@@ -53,6 +59,12 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f"must be a length of time such as 45m, 2h or 1h30m; got '{text}'")
     hours, minutes, rest = parts
     return 3600 * hours + 60 * minutes + rest
+
+
+def seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 1 << 63:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2^63 − 1; got '{text}'")
+    return int(text)
 
 
 def console(stderr: bool = False) -> Console:

@@ -28,6 +28,7 @@ from isotherm.types import Pairs
 TILE = 512  # rows and columns; 1 MB of float32 stays in the second-level cache (docs/benchmarks.md)
 ROW_TILE = 1 << 20  # entries of a strip of whole rows, where a row's k-th largest is needed …
 ROWS = 32  # … but at least this many rows, below which the matrix product is slow
+SAMPLED = 9  # similarities at which both passes must find a function's values equal
 EXPONENT_LIMIT = {torch.float32: 50.0, torch.float64: 300.0}
 """Largest |E| for which Σ e^E and its inverse stay normal numbers for any plausible batch."""
 
@@ -101,6 +102,18 @@ class Plan:
     def constants(self) -> tuple[Tensor, ...]:
         """What both passes read and gets no gradient."""
         return tuple(p for r in self.reductions for f in r.constants for p in f.parameters)
+
+    def sampled(self, like: Tensor) -> list[Tensor]:
+        """Some values of the functions that somebody else wrote, whose bound nobody knows.
+
+        What they read besides their parameters has no version that autograd could check.
+        """
+        given = [f for r in self.reductions for f in (*r.functions, *r.constants) if math.isinf(f.bound)]
+        if not given:
+            return []
+        s = torch.linspace(-1, 1, SAMPLED, dtype=like.dtype, device=like.device)
+        with torch.no_grad(), torch.autocast(like.device.type, enabled=False):
+            return [f(s).nan_to_num() for f in given]  # NaN is unequal to itself
 
 
 def _blocks(size: int, step: int) -> list[slice]:
@@ -177,7 +190,7 @@ class _Reduce(torch.autograd.Function):
                 reduction.add(total, own, tile.summed, hide, plan.fixed, scratch)
         values = tuple(r.value(total) for r, total in zip(plan.reductions, sums, strict=True))
         masses = [total.log_mass for total in sums]
-        ctx.plan = plan
+        ctx.plan, ctx.sampled = plan, plan.sampled(queries)
         # backward reads the parameters again: saved, so that autograd refuses if they have changed meanwhile
         ctx.save_for_backward(queries, candidates, *masses, *values, *parameters, *plan.constants())
         return values
@@ -187,6 +200,11 @@ class _Reduce(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         plan: Plan = ctx.plan
         queries, candidates, *rest = ctx.saved_tensors
+        if not all(map(torch.equal, ctx.sampled, plan.sampled(queries))):
+            raise RuntimeError(
+                "a temperature or potential has changed between forward and backward, which computes similarities "
+                "again: change it after backward()."
+            )
         k = len(plan.reductions)
         # formed on the scale of the largest, where float32 neither overflows nor underflows
         scale = torch.stack([g.abs().amax() for g in upstream]).amax()

@@ -43,6 +43,7 @@ from isotherm.train.specifications import Spec, specifications, wanted
 
 TRUST = "--trust-code"
 """Says that code which a file names may be run."""
+TOO_LARGE = "a number among the settings is larger than any that can be computed with."
 
 
 def configure(settings: Mapping[str, Any] | None = None, preset: str | None = None) -> Config:
@@ -249,11 +250,15 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
         checked = parser.parse_object(_tree(given), defaults=False)
     except ArgumentError as error:
         raise ValueError(_one_line(str(error), specs, given, ())) from error
+    except OverflowError as error:
+        raise ValueError(TOO_LARGE) from error
     parser.set_defaults({name: checked[name] for name in given})
     try:
         parsed = parser.parse_args(words)
     except ArgumentError as error:
         raise ValueError(_one_line(str(error), specs, given, words)) from error
+    except OverflowError as error:
+        raise ValueError(TOO_LARGE) from error
     values = {name: _plain(parsed[name]) for name in specs}
     for name, (kind, default, _) in specs.items():
         if values[name] is None and default is not None and type(None) not in get_args(kind):

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from isotherm import doors, files, world
 from isotherm.encoders.sync_batchnorm import sync_batchnorm
 from isotherm.methods import MomentumCopy, Network
 from isotherm.train import outcome, runs
-from isotherm.train.build import Built, build, temperature_of
+from isotherm.train.build import Built, build, material, temperature_of
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
 from isotherm.train.lookup import code_in
@@ -32,7 +33,7 @@ from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
 from isotherm.train.result import WARNING, RunResult
 from isotherm.train.schedule import Schedule, scaled_rate
-from isotherm.train.state import Metrics, State, save_checkpoint
+from isotherm.train.state import Metrics, State, refuse_other_items, save_checkpoint
 from isotherm.train.step import NotFinite, Step, Stepper
 from isotherm.types import Batch
 
@@ -82,6 +83,7 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
     """A run's result, and the run if it was not at its end already."""
     if place.out is None:
         raise ValueError("a run needs a folder: --out DIR.")
+    out = place.out
     doors.allow(*code_in(config.as_dict()))  # whoever has a configuration in hand was asked when it was read
     keep_freed_memory()
     fabric = fabric_for(config, place)
@@ -89,9 +91,23 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
         folder = runs.taken(place.out, config, place.resume)
         finished = _by_the_first(lambda: held.enter_context(folder), fabric.device)
         if world.any_of(finished is not None, fabric.device):
+            _by_the_first(lambda: _refuse_other_data(config, out), fabric.device)
             return finished or runs.read_result(place.out), None
         run = Run(fabric, config, place)
         return run.to_the_end(), run
+
+
+def _refuse_other_data(config: Config, out: Path) -> None:
+    """Refuse the result of a run that learnt from other data than is behind the name now.
+
+    Where the data, or a checkpoint that knows it, is not at hand, the result is taken as it is.
+    """
+    try:
+        saved, now = runs.last_checkpoint(out), material(config, out).fingerprint()
+    except (ValueError, OSError):
+        return
+    if saved is not None:
+        refuse_other_items(config, saved, now)
 
 
 def _by_the_first(act: Callable[[], Given], device: torch.device) -> Given | None:

@@ -213,7 +213,9 @@ def _opened(out: Path) -> tuple[Config, Weights]:
         raise ValueError(f"{out} is no run: it has no {CONFIG}. `isotherm train --out {out}` makes one.")
     saved = last_checkpoint(out)
     if saved is None:
-        raise ValueError(f"{out} has no {CHECKPOINT} yet.")
+        lost = (out / RESULT).exists()
+        again = f"delete {RESULT}, and `isotherm train` with the run's settings and --resume begins again"
+        raise ValueError(f"{out} has lost its {CHECKPOINT}; {again}." if lost else f"{out} has no {CHECKPOINT} yet.")
     state = saved["method"] if saved["average"] is None else saved["average"]
     prefix = "network."
     config = recorded(read_config(out), out / CONFIG)

@@ -83,11 +83,7 @@ class State:
         changed = differences(without_later(nested(saved["config"])), without_later(self.config.as_dict()))
         if changed:
             raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
-        if saved["fingerprint"] != self.fingerprint:
-            raise ValueError(
-                f"the items of {self.config.data} are not those this run was started with (fingerprint "
-                f"{self.fingerprint} instead of {saved['fingerprint']}). Bring the old data back, or start a new run."
-            )
+        refuse_other_items(self.config, saved, self.fingerprint)
         self.method.load_state_dict(saved["method"])
         self.optimizer.load_state_dict(saved["optimizer"] if "optimizer" in saved else saved["optimiser"])
         if self.average is not None:
@@ -95,6 +91,15 @@ class State:
         self.step, self.seconds, self.skipped = saved["step"], saved["seconds"], saved["skipped"]
         self.loss_sum, self.loss_count = saved["loss"][0], int(saved["loss"][1])
         self.best, self.warned = saved["best"], saved["warned"]
+
+
+def refuse_other_items(config: Config, saved: Saved, fingerprint: str) -> None:
+    """Refuse to go on from, or to take the result of, a run on other data than is there now."""
+    if saved["fingerprint"] != fingerprint:
+        raise ValueError(
+            f"the items of {config.data} are not those this run was started with (fingerprint "
+            f"{fingerprint} instead of {saved['fingerprint']}). Bring the old data back, or start a new run."
+        )
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
@@ -110,8 +115,8 @@ def load_checkpoint(path: Path) -> Saved:
         raise ValueError(f"cannot read {path}: {reason(error)}.") from error
     except Exception as error:  # whatever a reader says of bytes that make no sense; torch's advice is not for us
         raise ValueError(
-            f"{path} is no checkpoint that loads: it is damaged. Bring a copy of it back, or delete it and --resume "
-            "begins again."
+            f"{path} is no checkpoint that loads: it is damaged. Bring a copy of it back, or delete it (and the "
+            "result.json of a run that had ended), and --resume begins again."
         ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT or "fingerprint" not in state:
         raise ValueError(f"{path} is no checkpoint of this version of isotherm.")

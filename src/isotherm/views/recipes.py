@@ -20,6 +20,7 @@ from isotherm.views import operations as do
 
 DRAWS = 18
 LARGEST = 4096
+MOST = 1000  # views of an image; a list of them is made
 STATISTICS = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
     "cifar100": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
@@ -222,6 +223,8 @@ def recipe(
     count = max(2, len(base.views)) if views is None else views
     if count < 1:
         raise ValueError(f"a recipe gives 1 view or more, got {views}.")
+    if count > MOST:
+        raise ValueError(f"a recipe gives {MOST:,} views at most, got {count:,}.")
     kinds = [base.views[i % len(base.views)] for i in range(count)]
     if size is not None and not 1 <= size <= LARGEST:
         raise ValueError(f"the size of a view lies between 1 and {LARGEST} pixels, got {size}.")
