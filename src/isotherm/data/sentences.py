@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from isotherm.checks import at_least, did_you_mean, known_settings, parameters
-from isotherm.data import roots
+from isotherm.data import fingerprints, roots
 from isotherm.data.corpora import READERS, Row, form, must_be_text, opened, whole_characters
 from isotherm.data.sources.reading import count
 from isotherm.data.stored import Stored
@@ -97,7 +97,7 @@ class Sentences:
         return replace(self, ids=ids, starts=starts, lengths=lengths, notes=self.notes + notes)
 
     def fingerprint(self) -> str:
-        """What tells one corpus from another: ids, and about 4 MB of the text, spread over all of it."""
+        """What tells one corpus from another: ids, 4 MB of the text, spread over it, and a checksum of all."""
         digest = hashlib.sha256(repr((len(self), self.columns)).encode())
         digest.update(self.ids.contiguous().numpy().data)
         sizes = self.sizes
@@ -106,7 +106,11 @@ class Sentences:
         digest.update(self.lengths[some].contiguous().numpy().data)
         for start, size in zip(self.starts[some].tolist(), sizes[some].tolist(), strict=True):
             digest.update(self.text.read(start, size))
-        return digest.hexdigest()[:16]
+        sample = digest.hexdigest()[:16]
+        if len(self.text) > fingerprints.READABLE:
+            return sample
+        step = fingerprints.PIECE
+        return f"{sample}.{fingerprints.checksum(self.text.read(at, step) for at in range(0, len(self.text), step))}"
 
 
 def is_text(data: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from isotherm import files
+from isotherm.data import fingerprints
 from isotherm.experiments.data_at_hand import fingerprint
 from isotherm.experiments.records import EMBEDDING, Measured, rounded
 from isotherm.experiments.trained import trained
@@ -94,7 +95,7 @@ def can_go_on(config: Config, folder: Path) -> bool:
             runs.read_result(folder)
         saved: Any = runs.last_checkpoint(folder)
         written = (folder / runs.METRICS).stat().st_size
-        return bool(saved["fingerprint"] == today and saved["metrics"] <= written)
+        return bool(fingerprints.same(saved["fingerprint"], today) and saved["metrics"] <= written)
     except Exception:  # whatever a damaged or missing file makes of its reader
         return False
 

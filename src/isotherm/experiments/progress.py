@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from isotherm.data.fingerprints import same
 from isotherm.experiments.data_at_hand import fingerprints
 from isotherm.experiments.measuring import ASIDE, done, put_aside
 from isotherm.experiments.records import FORMER, RECORDS, Measured, Record, stored, training_of
@@ -94,7 +95,7 @@ class Progress:
         """Runs on other data than is there now are not done: their folders are put aside, and they are made again."""
         self.data = fingerprints(point.config for point in self.points)
         known = {key: measured.fingerprint for key, measured in self.finished.items()}
-        other = [key for key, data in known.items() if data and self.data[key] and data != self.data[key]]
+        other = [key for key, data in known.items() if data and self.data[key] and not same(data, self.data[key])]
         for key in other:
             del self.finished[key]
             if self.place(key).exists():

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import save as as_bytes
 
+from isotherm.data import fingerprints
 from isotherm.files import DiskFull, Json, reason, write_json, write_whole
 from isotherm.methods import Method, MomentumCopy
 from isotherm.train.config import Config, without_later
@@ -95,7 +96,7 @@ class State:
 
 def refuse_other_items(config: Config, saved: Saved, fingerprint: str) -> None:
     """Refuse to go on from, or to take the result of, a run on other data than is there now."""
-    if saved["fingerprint"] != fingerprint:
+    if not fingerprints.same(saved["fingerprint"], fingerprint):
         raise ValueError(
             f"the items of {config.data} are not those this run was started with (fingerprint "
             f"{fingerprint} instead of {saved['fingerprint']}). Bring the old data back, or start a new run."

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from isotherm import world
-from isotherm.data import imbalance, probing
+from isotherm.data import fingerprints, imbalance, probing
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.data.sets import load
@@ -160,7 +160,7 @@ class ImageModality:
         """Nothing: the images are where they are."""
 
     def fingerprint(self) -> str:
-        """What tells one set of images from another: ids, labels, and up to 4 MB of their pixels."""
+        """What tells one set of images from another: ids, labels, 4 MB of their pixels, and a checksum of all."""
         images = self.images
         digest = hashlib.sha256(repr((tuple(images.pixels.shape), images.bits)).encode())
         digest.update(images.ids.numpy().tobytes())
@@ -168,7 +168,12 @@ class ImageModality:
         each = max(1, images.pixels[0].numel())
         some = torch.linspace(0, len(images) - 1, min(len(images), max(1, (1 << 22) // each))).long()
         digest.update(images.at(some).contiguous().numpy().tobytes())
-        return digest.hexdigest()[:16]
+        sample = digest.hexdigest()[:16]
+        if len(images) * each > fingerprints.READABLE:
+            return sample
+        rows = max(1, fingerprints.PIECE // each)
+        pieces = (images.pixels[i : i + rows].contiguous().numpy().data for i in range(0, len(images), rows))
+        return f"{sample}.{fingerprints.checksum(pieces)}"
 
     def export(self, out: Path, trained: nn.Module) -> None:
         """The encoder's weights, and a card that says how to build it."""

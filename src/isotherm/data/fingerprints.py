@@ -1,0 +1,33 @@
+"""What tells one set of data from another, in a few characters: a digest of a sample and a checksum of all of it.
+
+An early fingerprint has the digest alone, and so has that of data which would take too long to read: `same` compares
+what both have.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from itertools import zip_longest
+
+READABLE = 1 << 31
+"""Bytes of data that are all read for a fingerprint: a second or two."""
+PIECE = 1 << 22
+
+
+def checksum(pieces: Iterable[bytes | memoryview]) -> str:
+    """Of all bytes of these, in order."""
+    value = 0
+    for piece in pieces:
+        value = zlib.crc32(piece, value)
+    return f"{value:08x}"
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two fingerprints are of the same data, as far as both say."""
+    return all(_same(a, b) for a, b in zip_longest(one.split("-"), other.split("-"), fillvalue=""))
+
+
+def _same(one: str, other: str) -> bool:
+    (sample, _, whole), (other_sample, _, other_whole) = one.partition("."), other.partition(".")
+    return sample == other_sample and (not whole or not other_whole or whole == other_whole)
