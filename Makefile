@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: demo quick test coverage check lint bench clean
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
-	$(RUN)/isotherm study temperature --out demo/temperature
+	$(RUN)/isotherm study temperature --scale demo --out demo/temperature
 
 quick: $(DEV)  ## the fast tests, for every edit: about two minutes
 	$(RUN)/python -m pytest -n 2 -m "not slow"

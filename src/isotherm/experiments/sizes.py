@@ -47,3 +47,39 @@ QUICK: Mapping[str, Settings] = {
     "cifar100": {**_THIN, "normalize": "cifar100"},
 }
 """The same for studies of many arms: thinner and shorter on CIFAR."""
+SHORT: Settings = {"head": "mlp-bn", "lr": 0.03, "warmup_part": 0.05, "clip": 3.0}
+"""How SGD spreads an embedding at every temperature from 0.05 to 1 in 2,000 steps, the same for every arm.
+
+The head's last BN has no shift that could grow into a cone. Gradients grow as 1/τ, and the first of low temperatures
+would leave the network where it does not recover: their norm is bounded (docs/decisions/0016).
+"""
+_BY_STEPS = {
+    **SHORT,
+    "steps": 2000,
+    "batch": 128,
+    "recipe": "simclr-cifar",
+    "encoder": "convnet",
+    "encoder.widths": [16, 32, 64, 128],
+    "encoder.stride": 2,
+}
+_SMALL = {
+    **SHORT,
+    "lr": 0.05,
+    "steps": 300,
+    "batch": 128,
+    "encoder": "convnet",
+    "encoder.widths": [32, 64, 64],
+    "encoder.stride": 2,
+}
+BY_STEPS: Mapping[str, Settings] = {
+    "digits": _SMALL,
+    "mnist": {**_SMALL, "steps": 1000, "encoder.widths": [16, 32, 64]},
+    "fashion-mnist": {**_SMALL, "steps": 1000, "encoder.widths": [16, 32, 64]},
+    "cifar10": {**_BY_STEPS, "normalize": "cifar10"},
+    "cifar100": {**_BY_STEPS, "normalize": "cifar100"},
+}
+"""So many steps over all images: images are free, steps are not."""
+BANK = {"head": "linear-bn", "clip": 1.0}
+"""Over `BY_STEPS` for a memory bank: the paper's linear head, and a lower bound, for gradients from old entries."""
+FEW = {"cifar10": {"images": 5000}, "cifar100": {"images": 5000}}
+"""And few images: an entry is as old as an epoch, so 2,000 steps must be many of them."""
