@@ -45,8 +45,9 @@ def line(arm, values, measure="linear", seeds=(0,)):
 def test_unknown_studies_scales_and_values_are_refused_before_anything_runs(tmp_path, capsys):
     for words, said in (
         (["temprature"], "did you mean 'temperature'?"),
-        (["temperature", "--scale", "huge"], "it has: smoke, cpu, paper"),
+        (["temperature", "--scale", "huge"], "it has: smoke, demo, cpu, representative, paper"),
         (["temperature", "--data", "cifar11"], "did you mean 'cifar10'?"),
+        (["temperature", "--budget", "2h"], "--budget is for --until-decided"),
         (["temperature", "--gpus", "4"], "are for what --plan reckons"),
         (["temperature", "--plan", "--gpus", "4"], "--gpus needs --throughput"),
     ):

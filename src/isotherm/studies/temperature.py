@@ -188,8 +188,8 @@ PAPER = replace(
     differs="The paper trains ResNet-18 (ResNet-50 on ImageNet-100) for 200 epochs on whole sets with a memory "
     "bank, and reports the accuracy of a linear layer trained with SGD. At cpu scale ours is a convnet of 100,000 "
     "parameters, 2,000 steps of 128 images, negatives from the batch (study temperature-bank: the bank), and the "
-    "exact linear probe. Numbers are not comparable; the trends are what is tested. Geometry is that of the embeddings, "
-    "as in the paper; that of the features is in the table of results.",
+    "exact linear probe. Numbers are not comparable; the trends are what is tested. Geometry is that of the "
+    "embeddings, as in the paper; that of the features is in the table of results.",
     tables={
         "Table 1": PaperTable(
             published("wang-liu/table-1"),

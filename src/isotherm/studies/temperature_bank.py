@@ -4,8 +4,8 @@
     isotherm study temperature-bank --data cifar10              5,000 images, 2,000 steps a run: 1¼ hours
 
 The study `temperature` in the paper's own setting: each image against its own past among all images, a linear head,
-one view. α of the hard losses is a part of the bank. An entry of the bank is as old as an epoch, so at small scale there
-must be many epochs, hence few images; BN without affine follows the head, as in `temperature`. Expected: what
+one view. α of the hard losses is a part of the bank. An entry of the bank is as old as an epoch, so at small scale
+there must be many epochs, hence few images; BN without affine follows the head, as in `temperature`. Expected: what
 `temperature` expects.
 """
 
