@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from isotherm import doors
@@ -76,6 +77,12 @@ def groups_at(study: Study, scale: str) -> tuple[str, ...]:
     size = study.scales.get(scale)
     more = [] if size is None else [measures()[name].groups[0] for name in size.instead.values()]
     return tuple(dict.fromkeys([*study.measure, *more]))
+
+
+def at_scale(study: Study, scale: str) -> Study:
+    """A study as it is judged at a scale: with the claims that can be, and the measures that are taken there."""
+    claims = [claim for claim in study.claims if not claim.at or scale in claim.at]
+    return replace(study, claims=claims, measure=groups_at(study, scale))
 
 
 def check_measures(study: Study) -> None:

@@ -9,7 +9,6 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from isotherm.experiments.comparing import differences
 from isotherm.experiments.execute import About
 from isotherm.experiments.judging import Judged, by_chance, count, judge
 from isotherm.experiments.looks import Looks, history
-from isotherm.experiments.points import groups_at, instead_at
+from isotherm.experiments.points import at_scale, instead_at
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Comparison, Figure, PaperTable, Settings, Study, Where, varied_label
 from isotherm.experiments.wording import details, sentence
@@ -56,7 +55,7 @@ LABELS: Mapping[Outcome, tuple[Level, str]] = {
 
 def tell(study: Study, records: Records, folder: Path, about: About) -> list[Judged]:
     """Write claims.json, report.html, records.csv and the figures."""
-    study, instead = replace(study, measure=groups_at(study, about.scale)), instead_at(study, about.scale)
+    study, instead = at_scale(study, about.scale), instead_at(study, about.scale)
     read = records.reading(instead)
     judged = judge(study, read)
     files.write_json(folder / "claims.json", [each.as_dict() for each in judged])

@@ -153,6 +153,8 @@ class Claim:
     claim: str
     paper: str
     rule: Rule
+    at: Sequence[str] = ()
+    """The scales at which it can be judged; none: all."""
 
     @property
     def measures(self) -> tuple[str, ...]:

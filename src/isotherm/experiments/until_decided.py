@@ -11,7 +11,7 @@ from pathlib import Path
 from isotherm.experiments.execute import Show, run_points
 from isotherm.experiments.judging import judge
 from isotherm.experiments.looks import Looks, next_step
-from isotherm.experiments.points import expand, instead_at
+from isotherm.experiments.points import at_scale, expand, instead_at
 from isotherm.experiments.records import Records
 from isotherm.experiments.study import Study
 
@@ -47,7 +47,7 @@ def run_until_decided(
             looks.keep_only(records)
             points = expand(asked.study, asked.scale, asked.data, asked.seeds, looks.seeds)
             records = run_points(points, asked.folder, asked.workers, asked.ray, show, until=end)
-        judged = judge(asked.study, records.reading(instead_at(asked.study, asked.scale)))
+        judged = judge(at_scale(asked.study, asked.scale), records.reading(instead_at(asked.study, asked.scale)))
         step = next_step(judged, records, left * asked.workers) if left > 0 else None
         open_claims = sum(each.verdict.outcome == "undecided" for each in judged)
         if step is not None:

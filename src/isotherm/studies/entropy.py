@@ -12,7 +12,7 @@ from dataclasses import replace
 from isotherm.experiments.claims.penalties import EntropyRises, GradientsAgree
 from isotherm.experiments.figures.plots import Entropies
 from isotherm.experiments.papers import WANG_LIU
-from isotherm.experiments.sizes import BY_DATA, SMOKE
+from isotherm.experiments.sizes import BY_STEPS, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
 
 TAU = "loss.temperature"
@@ -25,8 +25,8 @@ SCALES = {
     "smoke": Scale("seconds", {**SMOKE, "epochs": 1}),
     "cpu": Scale(
         "a small network",
-        {"epochs": 20},
-        data=BY_DATA,
+        {},
+        data=BY_STEPS,
     ),
     "paper": Scale(
         "ResNet-18 on CIFAR-10; a GPU", {"data": "cifar10", "encoder": "resnet18", "epochs": 200, "lr": 0.03}

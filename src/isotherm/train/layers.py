@@ -24,6 +24,7 @@ FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor
 LONGEST, MOST, DEEPEST = 1_000_000, 10_000, 50
 """Characters that a file of settings may have, values when its aliases are written out, and levels."""
 LATER: Mapping[tuple[str, str], Settings] = {
+    ("encoder", "convnet"): {"factor": 1.0},
     ("encoder", "vae"): {"widths": None, "bn": False, "padding": 1},
     ("method", "vae"): {"plane_weight": 1.0, "beta": 1.0},
 }
