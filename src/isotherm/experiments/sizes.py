@@ -47,3 +47,26 @@ QUICK: Mapping[str, Settings] = {
     "cifar100": {**_THIN, "normalize": "cifar100"},
 }
 """The same for studies of many arms: thinner and shorter on CIFAR."""
+SHORT: Settings = {"head": "mlp-bn", "lr": 0.03, "warmup_part": 0.05, "clip": 3.0}
+"""How SGD spreads an embedding at low temperatures too, the same for every arm (docs/decisions/0016).
+
+The head's last BN has no shift that could grow into a cone. Gradients grow as 1/τ: without a bound on their norm
+NT-Xent at τ = 0.05 has not spread after 2,000 steps.
+"""
+_BY_STEPS = {
+    **SHORT,
+    "steps": 2000,
+    "batch": 128,
+    "recipe": "simclr-cifar",
+    "encoder": "convnet",
+    "encoder.widths": [16, 32, 64, 128],
+    "encoder.stride": 2,
+}
+BY_STEPS: Mapping[str, Settings] = {
+    "cifar10": {**_BY_STEPS, "normalize": "cifar10"},
+    "cifar100": {**_BY_STEPS, "normalize": "cifar100"},
+}
+"""So many steps over all images: images are free, steps are not."""
+BANK: Settings = {"head": "linear-bn", "images": 5000, "clip": 1.0}
+"""Over `BY_STEPS` for a memory bank: an entry is as old as an epoch, so 2,000 steps must be many of them. Its first
+gradients are some 0.4 times as long; with a bound of 3 it spread less and learnt less than with 1."""
