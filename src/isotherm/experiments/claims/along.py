@@ -20,7 +20,7 @@ from isotherm.experiments.claims.by_seed import (
     replicated,
     triples,
 )
-from isotherm.experiments.claims.decision import Contrast, at_least, at_most, decide
+from isotherm.experiments.claims.decision import Contrast, at_least, at_most, correlated, decide
 from isotherm.experiments.claims.verdict import Verdict, undecided
 from isotherm.experiments.study import OfOneMeasure, Settings, Where
 
@@ -49,9 +49,7 @@ class Trend(OfOneMeasure):
             return undecided(f"only {len(points)} values of {self.over} for {self.arm}", "runs at three values or more")
         rho = {s: self.direction * rank(x, y) for s, (x, y) in by_seed_of(points).items() if len(x) >= 3}
         word = "rises" if self.direction > 0 else "falls"
-        return decide(
-            [at_least(f"rank correlation (it {word} with {short(self.over)})", rho, self.least)], values=triples(points)
-        )
+        return decide([correlated(f"it {word} with {short(self.over)}", rho, self.least)], values=triples(points))
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ class TrendEverywhere(OfOneMeasure):
         seeds = set.intersection(*(set(rho) for rho in by_value.values()))
         mean = {s: float(np.mean([rho[s] for rho in by_value.values()])) for s in sorted(seeds)}
         word = "rises" if self.direction > 0 else "falls"
-        what = f"rank correlation (it {word} with {short(self.over)}), averaged over {short(self.fixed)}"
+        what = f"it {word} with {short(self.over)}, averaged over {short(self.fixed)}"
         at = {f"{value:g}": float(np.mean(list(rho.values()))) if rho else math.nan for value, rho in by_value.items()}
-        return decide([at_least(what, mean, self.least)], rho_at=at)
+        return decide([correlated(what, mean, self.least)], rho_at=at)
 
 
 @dataclass(frozen=True)

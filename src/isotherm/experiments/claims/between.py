@@ -12,7 +12,7 @@ import numpy as np
 
 from isotherm.experiments.claims.along import TAU, short
 from isotherm.experiments.claims.by_seed import BySeed, best, each, line, means, minus, over_training, rank
-from isotherm.experiments.claims.decision import at_least, at_most, decide
+from isotherm.experiments.claims.decision import at_least, at_most, correlated, decide
 from isotherm.experiments.claims.verdict import Verdict, undecided
 from isotherm.experiments.study import OfOneMeasure, Settings, Where
 
@@ -154,7 +154,7 @@ class Ordered(OfOneMeasure):
         if len(by_point) > 2:
             places = range(len(by_point), 0, -1)
             rho = {seed: rank(places, values) for seed, values in each(list(by_point.values())).items()}
-            contrasts.append(at_least("rank correlation with this order", rho, 0.5))
+            contrasts.append(correlated("with this order", rho, 0.5))
         return decide(contrasts, means=means(by_point))
 
 

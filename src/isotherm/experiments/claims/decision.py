@@ -48,11 +48,18 @@ class Contrast:
     least: float
     bound: bool = False
     measure: str = ""
+    largest: float = math.inf
+    """No such number is larger, or smaller than its negative: where the interval ends at the latest."""
 
 
 def at_least(what: str, by_seed: Mapping[int, float], least: float = 0.0, measure: str = "") -> Contrast:
     """The number is above zero, and reaches what counts."""
     return Contrast(what, by_seed, least, False, measure)
+
+
+def correlated(what: str, by_seed: Mapping[int, float], least: float) -> Contrast:
+    """A rank correlation, which is at most 1, reaches what counts."""
+    return Contrast(f"rank correlation ({what})", by_seed, least, largest=1.0)
 
 
 def at_most(what: str, by_seed: Mapping[int, float], bound: float, measure: str = "") -> Contrast:
@@ -128,7 +135,7 @@ def _judged(contrast: Contrast, among: int) -> Part:
     return Part(
         contrast.what,
         mean,
-        (low, high),
+        (max(low, -contrast.largest), min(high, contrast.largest)),
         contrast.least,
         contrast.bound,
         contrast.by_seed,
