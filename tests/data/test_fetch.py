@@ -323,6 +323,7 @@ def run(capsys, *arguments):
 
 def test_data_list_shows_every_set_and_whether_it_is_there(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code, out, _ = run(capsys, "data", "list")
     assert code == 0
     rows = {line.split()[0]: line for line in out.splitlines() if line.split() and line.split()[0] in SETS}

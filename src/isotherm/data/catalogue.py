@@ -57,13 +57,19 @@ class Set:
     """What the reader is told besides the folder and the split."""
 
     def place(self, root: Path | str | None = None) -> Path | None:
-        """Its folder; none if it needs none."""
-        return roots.root(root) / self.folder if self.folder else None
+        """Its folder; none if it needs none. A set that is not in the data root may be in the user's own."""
+        if not self.folder:
+            return None
+        places = [folder / self.folder for folder in roots.looked_in(root)]
+        return next((place for place in places if self._whole(place)), places[0])
 
     def there(self, root: Path | str | None = None) -> bool:
         """Whether all its files are there, in one of their forms."""
         folder = self.place(root)
-        return folder is None or any(all(_holds_something(folder / f) for f in form) for form in self.files)
+        return folder is None or self._whole(folder)
+
+    def _whole(self, folder: Path) -> bool:
+        return any(all(_holds_something(folder / f) for f in form) for form in self.files)
 
     @property
     def fetched(self) -> bool:

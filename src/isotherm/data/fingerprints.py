@@ -13,6 +13,8 @@ from itertools import zip_longest
 READABLE = 1 << 31
 """Bytes of data that are all read for a fingerprint: a second or two."""
 PIECE = 1 << 22
+MANY = 1 << 20
+"""Sentences that are all read."""
 
 
 def checksum(pieces: Iterable[bytes | memoryview]) -> str:

@@ -1,4 +1,4 @@
-"""Where data lives: the folder in ISOTHERM_DATA, else `isotherm/data` in the user's cache folder."""
+"""Where data lives: the folder in ISOTHERM_DATA, then `isotherm/data` in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ def root(given: Path | str | None = None) -> Path:
         return Path(given).expanduser()
     environment = os.environ.get("ISOTHERM_DATA")
     return Path(environment).expanduser() if environment else _users()
+
+
+def looked_in(given: Path | str | None = None) -> list[Path]:
+    """Where a set is looked for: in the data root and, unless one is given, in the user's own."""
+    return [root(given)] if given is not None else list(dict.fromkeys([root(), _users()]))
 
 
 def cache(given: Path | str | None = None) -> Path:

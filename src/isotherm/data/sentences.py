@@ -107,10 +107,9 @@ class Sentences:
         for start, size in zip(self.starts[some].tolist(), sizes[some].tolist(), strict=True):
             digest.update(self.text.read(start, size))
         sample = digest.hexdigest()[:16]
-        if len(self.text) > fingerprints.READABLE:
+        if len(self) > fingerprints.MANY or int(sizes.sum()) > fingerprints.READABLE:
             return sample
-        step = fingerprints.PIECE
-        return f"{sample}.{fingerprints.checksum(self.text.read(at, step) for at in range(0, len(self.text), step))}"
+        return f"{sample}.{fingerprints.checksum(map(self.text.read, self.starts.tolist(), sizes.tolist()))}"
 
 
 def is_text(data: str) -> bool:
