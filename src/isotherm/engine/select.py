@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -32,9 +34,11 @@ def twins(rows: Tensor) -> tuple[Tensor, Tensor] | None:
     By a sum of whole numbers over each row's bits, which is the same for copies wherever they stand; equal sums are
     looked at.
     """
-    sums, place = torch.unique(torch.cat([_sum_of_bits(part) for part in rows.split(4096)]), return_inverse=True)
-    if len(sums) == len(rows):
+    by_row = _sum_of_bits(rows) if len(rows) <= 4096 else torch.cat([_sum_of_bits(part) for part in rows.split(4096)])
+    ordered = by_row.sort().values
+    if not bool((ordered[1:] == ordered[:-1]).any()):  # the usual case, at the least cost
         return None
+    sums, place = torch.unique(by_row, return_inverse=True)
     each = torch.arange(len(rows), device=rows.device)
     first = each.new_full((len(sums),), len(rows)).scatter_reduce(0, place, each, "amin")[place]
     copies = torch.nonzero((first != each) & (rows == rows[first]).all(1))[:, 0]
@@ -44,8 +48,14 @@ def twins(rows: Tensor) -> tuple[Tensor, Tensor] | None:
 def _sum_of_bits(rows: Tensor) -> Tensor:
     """A whole number for each row, from its bits alone."""
     words = (rows + 0.0).view(torch.int32)  # −0 is 0
-    weights = torch.randint(1 << 30, words.shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.int32)
-    return (words * weights.to(rows.device)).sum(1, dtype=torch.int64)
+    return (words * _weights(words.shape[1], rows.device)).sum(1, dtype=torch.int64)
+
+
+@functools.lru_cache(maxsize=8)
+def _weights(count: int, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        numbers = torch.randint(1 << 30, (count,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+        return numbers.to(device)
 
 
 def largest_values(rows: Tensor, k: int) -> Tensor:
