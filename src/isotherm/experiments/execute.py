@@ -40,6 +40,8 @@ class About:
     """Of every run, where that was asked for."""
     source: str = ""
     """The file or module outside this package that the study came from."""
+    recorded: str = ""
+    """The day of its last record, where the folder was published: files that were copied do not know it."""
 
     def as_dict(self) -> Mapping[str, str | int | None]:
         return asdict(self)
