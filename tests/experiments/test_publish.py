@@ -12,15 +12,18 @@ import pytest
 from isotherm.cli import main
 from isotherm.experiments import execute, points
 from isotherm.experiments.claims import rules
+from isotherm.experiments.claims.verdict import Part
 from isotherm.experiments.design import design_of
 from isotherm.experiments.drawn import charts_of, draw_figures
 from isotherm.experiments.execute import About
 from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.judging import judge
+from isotherm.experiments.looks import Looks
 from isotherm.experiments.points import expand
 from isotherm.experiments.publish import OURS, publish
 from isotherm.experiments.records import Record, as_lines, read
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Study, Where
+from isotherm.experiments.wording import part_in_words
 from isotherm.report import markdown
 from isotherm.report.page import spread
 from isotherm.studies import temperature
@@ -258,6 +261,21 @@ def test_a_deviation_has_digits_that_mean_something(deviation, around, text):
     assert spread(3.2e-5, 0.00123) == "0.000032"
 
 
+@pytest.mark.parametrize(
+    ("effect", "words"),
+    [
+        (2.2e-16, "0 [0 to 0], 2 seeds"),
+        (-1.97e-05, "−0.0000197 [−0.0000197 to −0.0000197], 2 seeds"),
+        (1234.5, "1,234 [1,234 to 1,234], 2 seeds"),
+        (0.98765, "0.988 [0.988 to 0.988], 2 seeds"),
+    ],
+)
+def test_an_effect_is_written_as_people_write_numbers(effect, words):
+    part = Part("it", effect, (effect, effect), 0.0, False, {0: effect, 1: effect}, "held", 2)
+    assert words in part_in_words(part)
+    assert "−0.00" not in part_in_words(replace(part, effect=-1e-9, interval=(-1e-9, 0.0), measure="linear"))
+
+
 def test_a_claim_names_only_a_figure_that_there_is():
     wrong = replace(STUDY.claims[0], figure="Bth")
     with pytest.raises(ValueError, match=r"study told: 'Accuracy falls .*' names the figure 'Bth'.*Both"):
@@ -314,3 +332,31 @@ def test_the_command_publishes_and_its_page_can_be_judged_again(tmp_path, capsys
         assert [row["verdict"] for row in csv.DictReader(file)] == [claim["verdict"] for claim in told]
     assert main(["report", "study", "--publish", "study/records.jsonl"]) == 2
     assert "--publish names a folder" in capsys.readouterr().err
+
+
+def test_a_study_of_ones_own_is_named_from_the_folder_where_it_is_published(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_study.py").write_text("")
+    about = replace(ABOUT, source=f"{tmp_path / 'own_study.py'}:STUDY")
+    folder = recorded(tmp_path / "study", replace(STUDY, source=about.source), about)
+    publish(replace(STUDY, source=about.source), folder, Path("page"))
+    assert execute.about(tmp_path / "page").source == "own_study.py:STUDY"
+    assert str(tmp_path) not in (tmp_path / "page/study.json").read_text()
+    with execute.begin(tmp_path / "page", about):  # it goes on there
+        pass
+    with pytest.raises(ValueError, match="holds another study"):
+        execute.begin(tmp_path / "page", replace(about, source=f"{tmp_path / 'another.py'}:STUDY")).__enter__()
+
+
+def test_looks_are_published_and_their_verdicts_go_by_number(tmp_path):
+    folder = recorded(tmp_path / "study")
+    looks = Looks(folder)
+    records = read(folder)
+    looks.add(records, judge(STUDY, records), None, "every claim is decided")
+    publish(STUDY, folder, tmp_path / "page")
+    text = (tmp_path / "page" / "README.md").read_text()
+    assert "| claim | after 18 runs |\n|---|---|\n| 1 | held |\n| 2 | held |\n| 3 | contradicted |" in text
+    assert Looks.of(tmp_path / "page").looks == looks.looks
+    (folder / "looks.json").unlink()
+    publish(STUDY, folder, tmp_path / "page")
+    assert not (tmp_path / "page" / "looks.json").exists()

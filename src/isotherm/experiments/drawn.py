@@ -10,7 +10,7 @@ from isotherm.experiments.records import Records
 from isotherm.experiments.study import Claim, Figure
 from isotherm.report.charts import Drawing
 
-LONGEST = 100
+LONGEST = 70
 """Letters of a file's name."""
 
 

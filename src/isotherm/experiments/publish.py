@@ -32,6 +32,7 @@ from isotherm.experiments.records import RECORDS, Records
 from isotherm.experiments.records import read as read_records
 from isotherm.experiments.study import Comparison, PaperTable, Study, Where
 from isotherm.experiments.wording import by_seed, details, sentence
+from isotherm.measures.catalogue import measure
 from isotherm.report import figures
 from isotherm.report.markdown import block, code, folded, images, link, table, text
 
@@ -83,7 +84,7 @@ def _telling(study: Study, source: Path, folder: Path) -> Telling:
     about = execute.about(source)
     records = read_records(source)
     recorded = about.recorded or _day((source / RECORDS).stat().st_mtime)
-    about = replace(about, command=_portable(about.command), recorded=recorded)
+    about = replace(about, command=_portable(about.command), recorded=recorded, source=_from_here(about.source))
     here, read = at_scale(study, about.scale), records.reading(instead_at(study, about.scale))
     place = folder.name if folder.is_absolute() else folder.as_posix()
     design = design_of(file_of(study))
@@ -111,6 +112,14 @@ def _portable(command: str) -> str:
     return shlex.join(words)
 
 
+def _from_here(source: str) -> str:
+    """The file of a study by its name in the folder where one publishes, if it is below that: a repository, say."""
+    path, colon, thing = source.rpartition(":")
+    here = Path.cwd()
+    inside = path.endswith(".py") and Path(path).is_relative_to(here)
+    return f"{Path(path).relative_to(here).as_posix()}{colon}{thing}" if inside else source
+
+
 # --- the files ---------------------------------------------------------------------------------------------------
 
 
@@ -133,7 +142,7 @@ def _tables(telling: Telling) -> dict[str, tuple[str, str]]:
 
 
 def _compared(comparison: Comparison) -> str:
-    return f"{comparison.measure} less that of {comparison.against}, seed by seed"
+    return f"{measure(comparison.measure).title} less that of {comparison.against}, seed by seed"
 
 
 def _add(tables: dict[str, tuple[str, str]], title: str, written: str, about: str) -> None:
@@ -315,8 +324,13 @@ def _excerpt(telling: Telling) -> list[list[str]]:
 def _same_data(printed: PaperTable, data: str) -> list[list[Any]]:
     rows = printed.rows
     starts = [i for i, row in enumerate(rows) if row[0]] or [0]
-    start = next((i for i in starts if file_name(str(rows[i][0])) == file_name(data)), starts[0])
+    start = next((i for i in starts if _letters(str(rows[i][0])) == _letters(data)), starts[0])
     return [rows[start], *takewhile(lambda row: not row[0], rows[start + 1 :])] if rows else []
+
+
+def _letters(name: str) -> str:
+    """CIFAR-10 is cifar10."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _paper(telling: Telling) -> list[list[str]]:

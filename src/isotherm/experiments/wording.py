@@ -69,6 +69,8 @@ def _plain(value: float) -> str:
     """Three digits; what rounding has left of zero is zero."""
     if abs(value) < 1e-9:
         return "0"
+    if 1e-7 < abs(value) < 1e-4:
+        return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
