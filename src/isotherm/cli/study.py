@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from isotherm.experiments.execute import About
+    from isotherm.experiments.judging import Judged
+    from isotherm.experiments.records import Records
     from isotherm.experiments.study import Point, Study
 
 
@@ -40,14 +42,21 @@ isotherm study ./mine_study.py --scale smoke
 REPORT = """
 write a study's report again from its records
 
-Judge the claims and write the page and figures again, from a study's records.
+Judge the claims and write the page and figures again, from a study's records. With --publish a page for a repository:
+README.md, its figures, the tables as CSV and the records, in a folder of its own; DIR is only read.
+
+isotherm report studies/cifar
+isotherm report studies/cifar --publish docs/results/cifar
 """
+LARGE = 1_000_000
+"""Bytes of records that a repository should not be given without a word."""
 
 
 def add(commands: terminal.Commands) -> None:
     _add_study(commands)
     report = terminal.described(commands, "report", REPORT)
     report.add_argument("folder", type=Path, metavar="DIR", help="a folder that `isotherm study` made")
+    report.add_argument("--publish", type=Path, metavar="FOLDER", help="write a page for a repository instead")
     report.add_argument(
         "--trust-code", action="store_true", help="run the file that the study came from, if it is not one of ours"
     )
@@ -223,19 +232,42 @@ def _report(arguments: argparse.Namespace) -> int:
         doors.refuse_strangers(name, arguments.folder / execute.ABOUT)
         study = find.load(name)
         points.check_measures(study)
-        with runs.alone(arguments.folder):
-            _write_report(terminal.console(), arguments.folder, study, about)
+        if arguments.publish is not None:
+            _publish(terminal.console(), study, arguments.folder, arguments.publish)
+        else:
+            with runs.alone(arguments.folder):
+                _write_report(terminal.console(), arguments.folder, study, about)
     return 0
+
+
+def _publish(console: Console, study: Study, source: Path, folder: Path) -> None:
+    """The page for a repository; the verdicts on the terminal."""
+    from isotherm.experiments import publish, records
+
+    with terminal.progress(console) as note:
+        note("writing the page", "")
+        judged, all_records = publish.publish(study, source, folder)
+    _show_verdicts(console, judged, all_records, folder / publish.PAGE)
+    size = (folder / records.RECORDS).stat().st_size
+    if size > LARGE:
+        print(f"{folder / records.RECORDS} is large for a repository: {size / 1e6:.1f} MB.", file=sys.stderr)
 
 
 def _write_report(console: Console, out: Path, study: Study, about: About) -> None:
     """The page, the figures and claims.json; the verdicts on the terminal."""
-    from isotherm.experiments import judging, records, report, wording
+    from isotherm.experiments import records, report
 
     with terminal.progress(console) as note:
         all_records = records.read(out)
         note("writing the report", "")
         judged = report.tell(study, all_records, out, about)
+    _show_verdicts(console, judged, all_records, out / "report.html")
+
+
+def _show_verdicts(console: Console, judged: Sequence[Judged], all_records: Records, page: Path) -> None:
+    """Every claim, what is to be said of the runs, and where the page is."""
+    from isotherm.experiments import judging, report, wording
+
     table = terminal.table("claim", "paper", "", "found")
     colours = {"held": "green", "contradicted": "red", "undecided": "yellow"}
     for each in judged:
@@ -247,5 +279,5 @@ def _write_report(console: Console, out: Path, study: Study, about: About) -> No
         counted = f"{report.verdicts_counted(judged)} {judging.by_chance(judged)}"
         console.print(counted, highlight=False, soft_wrap=True)
     told = [f"{name} {why}" for name, why in report.missing(all_records)] + report.notes(all_records)
-    for line in (*told, f"{report.standing(all_records)}; report: {out / 'report.html'}"):
+    for line in (*told, f"{report.standing(all_records)}; report: {page}"):
         console.print(line, highlight=False, soft_wrap=True)

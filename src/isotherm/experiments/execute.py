@@ -40,6 +40,8 @@ class About:
     """Of every run, where that was asked for."""
     source: str = ""
     """The file or module outside this package that the study came from."""
+    recorded: str = ""
+    """The day of its last record, where the folder was published: files that were copied do not know it."""
 
     def as_dict(self) -> Mapping[str, str | int | None]:
         return asdict(self)
@@ -64,11 +66,16 @@ def _refuse_others(folder: Path, about: About) -> None:
         old = _about(path)
         for name in ("study", "scale", "data", "source"):
             before, now = getattr(old, name), getattr(about, name)
-            moved = name == "source" and not Path(before.rpartition(":")[0]).exists()
-            if before != now and not moved:
+            if before != now and not (name == "source" and _moved_or_same(before, now)):
                 raise ValueError(f"{folder} holds another study ({name}: {before}); choose another --out.")
     elif folder.exists() and any(p.name != "runs" and not p.name.startswith(".") for p in folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no study; choose another --out.")
+
+
+def _moved_or_same(before: str, now: str) -> bool:
+    """Whether the file that a study came from is no longer there, or is this one by a shorter name."""
+    path, thing = (before.rpartition(":")[i] for i in (0, 2))
+    return not Path(path).exists() or f"{Path(path).resolve()}:{thing}" == now
 
 
 def about(folder: Path) -> About:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,15 @@ def listed(*more: str) -> Iterator[tuple[str, Study | Exception]]:
             if name in more:
                 raise
             yield name, error
+
+
+def file_of(study: Study) -> Path | None:
+    """The file that a study is written in, if it is in one."""
+    place = study.source.rpartition(":")[0] or f"{HOME}.{study.name.replace('-', '_')}"
+    if place.endswith(".py"):
+        return Path(place)
+    file = getattr(sys.modules.get(place), "__file__", None)
+    return None if file is None else Path(file)
 
 
 def _ours() -> list[str]:

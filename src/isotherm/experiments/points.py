@@ -86,7 +86,7 @@ def at_scale(study: Study, scale: str) -> Study:
 
 
 def check_measures(study: Study) -> None:
-    """Claims and figures may only speak of what is measured."""
+    """Claims and figures may only speak of what is measured, and claims only of figures that there are."""
     try:
         measured = [measure.name for measure in in_groups(study.measure)]
     except ValueError as error:
@@ -104,6 +104,11 @@ def check_measures(study: Study) -> None:
                 raise ValueError(
                     f"study {study.name}: '{title}' names the measure '{measure}', which nobody takes{hint}"
                 )
+    figures = [figure.name for figure in study.figures]
+    for claim in study.claims:
+        if claim.figure and claim.figure not in figures:
+            hint = did_you_mean(claim.figure, figures)
+            raise ValueError(f"study {study.name}: '{claim.claim}' names the figure '{claim.figure}'{hint}")
 
 
 def _needs(study: Study) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import platform
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -21,17 +20,19 @@ import isotherm
 from isotherm import files
 from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.comparing import differences
+from isotherm.experiments.drawn import Drawn, charts_of, draw_figures
 from isotherm.experiments.execute import About
 from isotherm.experiments.judging import Judged, by_chance, count, judge
 from isotherm.experiments.looks import Looks, history
 from isotherm.experiments.points import at_scale, instead_at
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Comparison, Figure, PaperTable, Settings, Study, Where, varied_label
-from isotherm.experiments.wording import details, sentence
+from isotherm.experiments.study import Comparison, PaperTable, Settings, Study, Where, varied_label
+from isotherm.experiments.wording import by_seed, details, sentence
 from isotherm.measures.catalogue import in_groups, measure
 from isotherm.measures.measure import Level
 from isotherm.report import Cell, Finding, Page, figures
-from isotherm.report.charts import Drawing
+from isotherm.report.markdown import code, table, text
+from isotherm.report.page import spread
 from isotherm.screen import visible
 from isotherm.train.layers import flat
 
@@ -60,8 +61,9 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     judged = judge(study, read)
     files.write_json(folder / "claims.json", [each.as_dict() for each in judged])
     files.write_text(folder / "records.csv", visible(as_csv(records)))
-    charts = [(figure, list(figure.draw(read))) for figure in study.figures]
-    draw_all(charts, folder / "figures")
+    drawn = draw_figures(study.figures, read)
+    for each in drawn:
+        figures.draw(each.chart, folder / "figures" / f"{each.name}.png")
     page = Page(
         study.question,
         lead=" ".join(
@@ -70,13 +72,13 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
         kicker="Isotherm study",
         footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
     )
-    page.figures(*(drawing for figure, drawings in charts if figure.headline for drawing in drawings[:2]))
-    _show_claims(page, judged)
+    shown = _show_headlines(page, study, drawn)
+    shown += _show_claims(page, judged, drawn, shown)
     _show_looks(page, Looks.of(folder))
     for note in in_place(instead):
         page.text(note)
     _show_missing(page, records)
-    _show_figures(page, [(figure, drawings) for figure, drawings in charts if not figure.headline])
+    _show_figures(page, study, drawn, shown)
     _show_results(page, study, records, read)
     _show_paper(page, study, read, about.data)
     page.section("Again", "Everything on this page comes from these commands.")
@@ -112,7 +114,12 @@ def missing(records: Records) -> list[tuple[str, str]]:
 
 
 def notes(records: Records) -> list[str]:
-    """What a reader should know of the runs: several versions, collapses, data that is not known, runs elsewhere."""
+    """What a reader should know of the runs, and of what is not here."""
+    return [*cautions(records), *elsewhere(records)]
+
+
+def cautions(records: Records) -> list[str]:
+    """What a reader should know of the runs: several versions, collapses, data that is not known."""
     runs, sentences = distinct(records), []
     for name in ("isotherm", "torch"):
         made_by = Counter(str(r.versions.get(name, "not known")) for r in runs)
@@ -125,13 +132,19 @@ def notes(records: Records) -> list[str]:
         sentences.append(
             f"From which data {unknown} of {len(runs)} runs learnt is not known: an earlier version made them."
         )
-    elsewhere = sum(not r.folder.exists() for r in runs)
-    if elsewhere:
-        sentences.append(
-            f"Of {elsewhere} of {len(runs)} runs only the records are here: figures that look into their folders "
-            "(maps, embeddings, images) are left out."
-        )
     return sentences
+
+
+def elsewhere(records: Records) -> list[str]:
+    """Which figures are left out because runs are elsewhere."""
+    runs = distinct(records)
+    absent = sum(not r.folder.exists() for r in runs)
+    if not absent:
+        return []
+    return [
+        f"Of {absent} of {len(runs)} runs only the records are here: figures that look into their folders "
+        "(maps, embeddings, images) are left out."
+    ]
 
 
 def verdicts_counted(judged: Sequence[Judged]) -> str:
@@ -151,22 +164,40 @@ def _show_missing(page: Page, records: Records) -> None:
         page.text(note)
 
 
-def _show_claims(page: Page, judged: Sequence[Judged]) -> None:
+def _show_headlines(page: Page, study: Study, drawn: Sequence[Drawn]) -> list[Drawn]:
+    """The page begins with what carries the paper's message; what is shown is told."""
+    of_figures = [[each for each in drawn if each.figure is figure] for figure in study.figures if figure.headline]
+    shown = [each for charts in of_figures for each in charts[:2]]
+    page.figures(*(each.chart for each in shown))
+    return shown
+
+
+def _show_claims(
+    page: Page, judged: Sequence[Judged], drawn: Sequence[Drawn], before: Sequence[Drawn]
+) -> Sequence[Drawn]:
+    """Every claim with the chart that shows it; which charts these are is told."""
     if not judged:
-        return
+        return []
+    shown: list[Drawn] = []
     page.section("Claims", f"{RULES} {by_chance(judged)}".strip())
     findings = []
     for each in judged:
         level, label = LABELS[each.verdict.outcome]
         title = f"{each.claim.claim} ({each.claim.paper})"
-        findings.append(Finding(level, title, why=sentence(each.verdict), label=label))
+        charts = charts_of(each.claim, drawn)
+        new = [chart for chart in charts if chart not in (*before, *shown)]
+        shown += new
+        above = "" if new or not charts else f" Above: {', '.join(chart.chart.title for chart in charts)}."
+        why = sentence(each.verdict) + above
+        findings.append(Finding(level, title, why, label, [chart.chart for chart in new]))
     page.findings(findings)
     with page.fold("All that each claim says, seed by seed"):
         for each in judged:
-            rows = [[*row, ""] for row in details(each.verdict)]
+            rows = [[*row, ""] for row in details(each.verdict, each.claim.measures)]
             for row, part in zip(rows, each.verdict.parts, strict=False):
-                row[2] = ", ".join(f"{seed}: {value:.4g}" for seed, value in part.by_seed.items())
+                row[2] = by_seed(part)
             page.table(["", "found", "by seed"], rows, caption=each.claim.claim)
+    return shown
 
 
 def _show_looks(page: Page, looks: Looks) -> None:
@@ -180,14 +211,19 @@ def _show_looks(page: Page, looks: Looks) -> None:
         page.table(["after", "then"], [[f"{look.runs} runs", look.why] for look in looks.looks])
 
 
-def _show_figures(page: Page, charts: Sequence[tuple[Figure, Sequence[Drawing]]]) -> None:
-    if not charts:
-        return
-    page.section("Figures")
-    for figure, drawings in charts:
-        page.text(f"{figure.name} ({figure.paper})" + ("" if drawings else ": the records have nothing to draw of it."))
-        if drawings:
-            page.figures(*drawings)
+def _show_figures(page: Page, study: Study, drawn: Sequence[Drawn], shown: Sequence[Drawn]) -> None:
+    """What has not been shown yet, and what the records have nothing for."""
+    empty = [figure for figure in study.figures if all(each.figure is not figure for each in drawn)]
+    left = [each for each in drawn if each not in shown]
+    if left or empty:
+        page.section("Figures" if not shown else "More figures")
+    for figure in study.figures:
+        charts = [each.chart for each in left if each.figure is figure]
+        if charts:
+            page.text(f"{figure.name} ({figure.paper})")
+            page.figures(*charts)
+        elif figure in empty:
+            page.text(f"{figure.name} ({figure.paper}): the records have nothing to draw of it.")
 
 
 def _show_results(page: Page, study: Study, records: Records, read: Records) -> None:
@@ -238,53 +274,35 @@ def _show_runs(page: Page, study: Study, records: Records) -> None:
 def markdown(study: Study, records: Records, read: Records, judged: Sequence[Judged], about: About) -> str:
     """The claims and the results as text, for a repository."""
     heads, rows = results(study, records)
-    lines = [f"# {study.question}", "", f"`{about.command}`", ""]
+    lines = [f"# {text(study.question)}", "", code(about.command), ""]
     runs = distinct(records)
     lines += [
         f"{standing(records)}, {sum(r.seconds for r in runs) / 60:.0f} minutes of training in all, on "
-        f"{about.data}, scale {about.scale}. {study.paper.differs}",
+        f"{text(about.data)}, scale {text(about.scale)}. {text(study.paper.differs)}",
         "",
-        *(f"- {name} {why}" for name, why in missing(records)),
-        *notes(records),
-        *in_place(instead_at(study, about.scale)),
+        *(f"- {text(f'{name} {why}')}" for name, why in missing(records)),
+        *map(text, notes(records)),
+        *map(text, in_place(instead_at(study, about.scale))),
         "",
     ]
     if judged:
-        lines += ["| claim | paper | | evidence |", "|---|---|---|---|"]
-    for each in judged:
-        outcome = each.verdict.outcome
-        told = outcome if outcome == "held" else f"**{outcome}**"
-        lines.append(f"| {each.claim.claim} | {each.claim.paper} | {told} | {sentence(each.verdict)} |")
+        found = [[each.claim.claim, each.claim.paper, each.verdict.outcome, sentence(each.verdict)] for each in judged]
+        lines += table(["claim", "paper", "", "evidence"], found)
     lines += ["", "Mean ± standard deviation over seeds; accuracies in percent.", ""]
-    lines += rows_of(heads, rows)
+    lines += table(heads, rows)
     for comparison in study.compare:
-        lines += ["", f"{measure(comparison.measure).title} against {comparison.against}. {FAIR}", ""]
+        lines += ["", text(f"{measure(comparison.measure).title} against {comparison.against}. {FAIR}"), ""]
         columns, differing = compared(read, comparison)
-        lines += rows_of(columns, differing) if differing else [no_partners(read, comparison)]
-    for name, table in study.paper.tables.items():
-        lines += ["", f"{name}, ours first, then as published:", ""]
-        lines += rows_of(table.heads, [*ours(read, table, about.data), *table.rows])
+        lines += table(columns, differing) if differing else [text(no_partners(read, comparison))]
+    for name, printed in study.paper.tables.items():
+        lines += ["", text(f"{name}, ours first, then as published:"), ""]
+        lines += table(printed.heads, [*ours(read, printed, about.data), *printed.rows])
     return "\n".join(lines) + "\n"
 
 
 def distinct(records: Records) -> list[Record]:
     """Each run once, though it may stand in two tables."""
     return list({r.key: r for r in records}.values())
-
-
-def rows_of(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """A table in Markdown."""
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    return [*lines, *(f"| {' | '.join(plain(cell) for cell in cells)} |" for cells in rows)]
-
-
-def plain(cell: Any) -> str:
-    """A cell of a table as text."""
-    if isinstance(cell, Cell):
-        return f"{plain(cell.value)} {cell.note}".strip()
-    if isinstance(cell, float):
-        return f"{cell:.4g}"
-    return "" if cell is None else str(cell)
 
 
 def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
@@ -295,7 +313,7 @@ def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
         cells: list[Any] = [f"ours, {data}" if i == 0 else "", title] if table.titled else [f"ours, {data}"]
         for where in table.points:
             mean, deviation, n = records.mean(where, name)
-            note = f"± {abs(scale) * deviation:.2g}" if n > 1 else ""
+            note = f"± {spread(abs(scale) * deviation, scale * mean)}" if n > 1 else ""
             cells.append(Cell(round(scale * mean, 3), note=note, best=False) if n else None)
         rows.append(cells)
     return rows
@@ -336,40 +354,25 @@ def results(study: Study, records: Records) -> tuple[list[str], list[list[Any]]]
         cells: list[Any] = [arm, varied_label(where.varied), seeds]
         for m in taken:
             mean, deviation, n = records.mean(where, m.name)
-            notes = [f"± {abs(m.factor) * deviation:.2g}"] * (n > 1) + [f"of {n} of {len(planned)}"] * (
-                n < len(planned)
-            )
+            notes = [f"± {spread(abs(m.factor) * deviation, m.factor * mean)}"] * (n > 1)
+            notes += [f"of {n} of {len(planned)}"] * (n < len(planned))
             cells.append(Cell(round(m.factor * mean, 4), note=", ".join(notes)) if n else None)
         rows.append(cells)
     return heads, rows
-
-
-def draw_all(charts: Sequence[tuple[Any, Sequence[Drawing]]], folder: Path) -> None:
-    """Every chart as a PNG."""
-    folder.mkdir(parents=True, exist_ok=True)
-    used: set[str] = set()
-    for figure, drawn in charts:
-        for chart in drawn:
-            text = f"{figure.paper.split(';')[0]} {chart.title}".lower().replace("⁺", "-plus").replace("⁻", "-minus")
-            name = re.sub(r"[^a-z0-9]+", "-", text).strip("-")
-            while name in used:
-                name += "-more"
-            used.add(name)
-            figures.draw(chart, folder / f"{name}.png")
 
 
 def as_csv(records: Records) -> str:
     """One line per run."""
     varied = list(dict.fromkeys(k for r in records.planned for k in r.varied))
     taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list | dict)))
-    text = io.StringIO()
-    writer = csv.writer(text)
+    written = io.StringIO()
+    writer = csv.writer(written)
     writer.writerow(["arm", *varied, "seed", "key", "state", "failure", "seconds", *taken])
     for r in records.planned:
         values = [r.varied.get(k, "") for k in varied]
         measured = [r.measures[k] if r.has(k) else "" for k in taken]
         writer.writerow([r.arm, *values, r.seed, r.key, r.state, r.failure, r.seconds, *measured])
-    return text.getvalue()
+    return written.getvalue()
 
 
 def common(records: Sequence[Record]) -> files.Json:

@@ -155,6 +155,8 @@ class Claim:
     rule: Rule
     at: Sequence[str] = ()
     """The scales at which it can be judged; none: all."""
+    figure: str = ""
+    """The name of the figure that shows it, which pages put beside it."""
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isotherm.experiments.claims.verdict import Part, Verdict
 from isotherm.measures.catalogue import measure
+from isotherm.report.page import spread
 
 FEW = 3
 """Missing runs, and things that a claim says, that a line names; the page has them all."""
@@ -57,23 +58,48 @@ def _number(part: Part) -> Any:
     def number(value: float, bare: bool = False) -> str:
         if not math.isfinite(value):
             return "unknown"
-        text = f"{100 * value:.2f}" if points else f"{value:.3g}"
-        text = re.sub(r"^-", "−", text)
+        text = f"{100 * value:.2f}" if points else _plain(value)
+        text = re.sub(r"^-(?=.*[1-9])", "−", text).lstrip("-")
         return f"{text} points" if points and not bare else text
 
     return number
 
 
-def details(verdict: Verdict) -> list[tuple[str, str]]:
-    """All that the evidence has, for a table: its name and its words."""
+def _plain(value: float) -> str:
+    """Three digits; what rounding has left of zero is zero."""
+    if abs(value) < 1e-9:
+        return "0"
+    if 1e-7 < abs(value) < 1e-4:
+        return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def by_seed(part: Part) -> str:
+    """What every seed says, in the unit of the effect."""
+    number = _number(part)
+    return ", ".join(f"{seed}: {number(value, bare=True)}" for seed, value in part.by_seed.items())
+
+
+def details(verdict: Verdict, measures: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """All that the evidence has, for a table: its name and its words; values as `measures` are shown."""
     rows: list[tuple[str, str]] = [(part.outcome, part_in_words(part)) for part in verdict.parts]
+    factor, title = _shown(measures)
     for name, value in verdict.evidence.items():
         if name == "values":
-            line = ", ".join(f"{x:g}: {m:.3g}{f' ± {s:.2g}' if s > 1e-9 else ''}" for x, m, s in value)
-            rows.append(("values", re.sub(r"(?<!\w)-(?=[\d.])", "−", line)))
+            numbers = [(x, factor * mean, abs(factor) * deviation) for x, mean, deviation in value]
+            line = ", ".join(f"{x:g}: {m:.4g}{f' ± {spread(s, m)}' if s > 1e-9 else ''}" for x, m, s in numbers)
+            rows.append((title or "values", re.sub(r"(?<!\w)-(?=[\d.])", "−", line)))
+        elif name == "means" and title and isinstance(value, Mapping):
+            rows.append((title, _words({point: factor * mean for point, mean in value.items()})))
         elif name not in ("parts", "why", "missing"):
             rows.append((name.replace("_", " "), _words(value)))
     return rows
+
+
+def _shown(measures: Sequence[str]) -> tuple[float, str]:
+    """What values of these are multiplied with where they are shown, and what they are called; alike or neither."""
+    facts = {(measure(name).factor, measure(name).axis) for name in measures}
+    return facts.pop() if len(facts) == 1 else (1.0, "")
 
 
 def _words(value: Any) -> str:

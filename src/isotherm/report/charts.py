@@ -88,6 +88,8 @@ class Lines(Axes[Line]):
     log_y: bool = False
     spans: Sequence[Span] = ()
     note: str = ""
+    measure: str = ""
+    """The name of what it shows, where that is one measure: for whoever looks for the chart of something."""
     kind = "lines"
 
 
@@ -125,6 +127,7 @@ class Bars:
     series: Sequence[Heights]
     x: str = ""
     note: str = ""
+    measure: str = ""
     kind = "bars"
 
     def __post_init__(self) -> None:
@@ -142,6 +145,7 @@ class HeatMap:
     x: str = ""
     y: str = ""
     note: str = ""
+    measure: str = ""
     kind = "heat"
 
     def __post_init__(self) -> None:

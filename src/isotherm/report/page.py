@@ -35,6 +35,8 @@ class Finding:
     why: str = ""
     label: str = ""
     """What stands beside it instead of its level."""
+    charts: Sequence[Drawing] = ()
+    """What shows it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,16 @@ def number(value: float | None, digits: int = 4) -> str:
     power = math.floor(math.log10(size))
     indices = max(0, digits - 1 - max(0, power), 1 - power if power < 0 else 0)  # two digits at least
     return f"{value:,.{indices}f}".replace("-", "−")
+
+
+def spread(deviation: float, around: float) -> str:
+    """A standard deviation with two digits, and no more places than its mean has use for: never 1.3e−14."""
+    if not math.isfinite(deviation) or not deviation or abs(deviation) < 1e-9 * abs(around):
+        return "0" if math.isfinite(deviation) else "–"
+    needed = 1 - math.floor(math.log10(abs(deviation)))
+    useful = 3 - math.floor(math.log10(abs(around))) if around and math.isfinite(around) else 4
+    text = f"{deviation:,.{min(max(needed, 0), max(useful, 4))}f}"
+    return text if text.strip("0.") else "0"
 
 
 class Page:
@@ -97,7 +109,8 @@ class Page:
         for f in findings:
             why = f'<span class="why">{_text(f.why)}</span>' if f.why else ""
             sign = f'<span class="level">{_text(f.label) or SIGNS[f.level]}</span>'
-            items.append(f'<li class="{f.level}">{sign}<span>{_text(f.text)}</span>{why}</li>')
+            shown = _figures(f.charts) if f.charts else ""
+            items.append(f'<li class="{f.level}">{sign}<span>{_text(f.text)}</span>{why}{shown}</li>')
         self._parts.append(f'<ul class="findings">{"".join(items)}</ul>')
 
     def table(
@@ -134,7 +147,7 @@ class Page:
 
     def figures(self, *charts: Drawing) -> None:
         """Charts side by side where there is room."""
-        self._parts.append(f'<div class="figures">{"".join(_figure(c) for c in charts)}</div>')
+        self._parts.append(_figures(charts))
 
     def code(self, text: str) -> None:
         """A command or a file, as it is."""
@@ -237,6 +250,10 @@ def _cell(cell: object, column: str, place: int, numeric: bool, wide: bool, part
     if place == 0:
         return f'<th scope="row"{kind}>{text}</th>'
     return f'<td{kind} data-name="{_text(column)}">{text}</td>'
+
+
+def _figures(charts: Sequence[Drawing]) -> str:
+    return f'<div class="figures">{"".join(_figure(c) for c in charts)}</div>'
 
 
 def _figure(chart: Drawing) -> str:

@@ -149,11 +149,23 @@ def _ahead(winner: str, *rivals: str) -> Ahead:
     return Ahead("linear_whole", Where(winner, REGULAR), [Where(name, REGULAR) for name in rivals], COUNTS)
 
 
+BY_SIZES = "Accuracy by class sizes"
+ENTROPY = "Conditional entropy over training"
+ON_THE_WAY = "Accuracy over training"
+NUMBERS = "Negatives and positives"
+SHARPNESS = "Sharpness of the weights"
 CLAIMS = (
-    Claim("With one positive CACR is ahead of CL, AU-CL and HN-CL.", "§5.1, Table 2", _ahead(ONE, CL, AU, HN)),
-    Claim("With four positives CACR is ahead of CMC.", "§5.1, Table 2", _ahead(FOUR, CMC)),
-    Claim("Four positives beat one at equal samples.", "§5.1, Table 3", _ahead(FOUR, ONE)),
-    Claim("HN-CL is the best of the baselines with one positive.", "§5.1, Table 2", _ahead(HN, CL, AU)),
+    Claim(
+        "With one positive CACR is ahead of CL, AU-CL and HN-CL.",
+        "§5.1, Table 2",
+        _ahead(ONE, CL, AU, HN),
+        figure=BY_SIZES,
+    ),
+    Claim("With four positives CACR is ahead of CMC.", "§5.1, Table 2", _ahead(FOUR, CMC), figure=BY_SIZES),
+    Claim("Four positives beat one at equal samples.", "§5.1, Table 3", _ahead(FOUR, ONE), figure=BY_SIZES),
+    Claim(
+        "HN-CL is the best of the baselines with one positive.", "§5.1, Table 2", _ahead(HN, CL, AU), figure=BY_SIZES
+    ),
     Claim(
         "Weights matter: CACR, then without π⁺, without π⁻, without both.",
         "B.2, Table 11",
@@ -168,41 +180,49 @@ CLAIMS = (
         "The conditional entropy approaches its maximum faster with CACR (K = 4) than with CMC and CL.",
         "§5.1, fig. 3",
         Faster("conditional_entropy", Where(FOUR, REGULAR), [Where(CMC, REGULAR), Where(CL, REGULAR)], 0.02),
+        figure=ENTROPY,
     ),
     Claim(
         "On linear imbalance, too.",
         "§5.1, fig. 3",
         Faster("conditional_entropy", Where(FOUR, LINEAR), [Where(CMC, LINEAR), Where(CL, LINEAR)], 0.02),
+        figure=ENTROPY,
     ),
     Claim(
         "Unequal classes lower the conditional entropy of CL.",
         "§5.1, fig. 3",
         Faster("conditional_entropy", Where(CL, REGULAR), [Where(CL, LINEAR)], 0.02),
+        figure=ENTROPY,
     ),
     Claim(
         "At the same epoch CACR (K = 4) is ahead of CL and CMC (kNN on the way).",
         "B.4, fig. 10",
         Faster("knn", Where(FOUR, REGULAR), [Where(CMC, REGULAR), Where(CL, REGULAR)], COUNTS),
+        figure=ON_THE_WAY,
     ),
     Claim(
         "Weights of positives that are too sharp cost accuracy: t⁺ = 3 is behind t⁺ = 1.",
         "B.3, Table 12",
         Ahead("linear_whole", Where(T_POS, {"loss.t_pos": 1.0}), [Where(T_POS, {"loss.t_pos": 3.0})], COUNTS),
+        figure=SHARPNESS,
     ),
     Claim(
         "Weights of negatives that are too flat do, too: t⁻ = 0.5 is behind t⁻ = 0.9 (K = 4).",
         "B.3, Table 13",
         Ahead("linear_whole", Where(T_NEG_4, {"loss.t_neg": 0.9}), [Where(T_NEG_4, {"loss.t_neg": 0.5})], COUNTS),
+        figure=SHARPNESS,
     ),
     Claim(
         "From regular to linear class sizes CACR (K = 4) loses less than CL, AU-CL, HN-CL and CMC.",
         "§5.1, Table 2",
         SmallerDrop("linear_whole", FOUR, RIVALS, "imbalance", "none", "linear", COUNTS),
+        figure=BY_SIZES,
     ),
     Claim(
         "More positives are better.",
         "B.3, fig. 9",
         Trend("linear_whole", BY_K, 1, over="views"),
+        figure=NUMBERS,
     ),
     Claim(
         "A cost of radial basis functions does as well, to a point.",
@@ -219,13 +239,13 @@ def _by_class_sizes(plot: type[BarForEach | OverTraining], measure: str) -> Seve
 
 
 FIGURES = (
-    Figure("Accuracy by class sizes", "Table 2", _by_class_sizes(BarForEach, "linear_whole")),
-    Figure("Conditional entropy over training", "fig. 3 to 5", _by_class_sizes(OverTraining, "conditional_entropy")),
-    Figure("Accuracy over training", "fig. 10", Within(REGULAR, OverTraining("knn", HEADLINE, "Regular"))),
+    Figure(BY_SIZES, "Table 2", _by_class_sizes(BarForEach, "linear_whole")),
+    Figure(ENTROPY, "fig. 3 to 5", _by_class_sizes(OverTraining, "conditional_entropy")),
+    Figure(ON_THE_WAY, "fig. 10", Within(REGULAR, OverTraining("knn", HEADLINE, "Regular"))),
     Figure("One query with its positives and negatives", "fig. 6", Weights(Where(FOUR, REGULAR), t_pos=1.0, t_neg=0.9)),
     Figure("Neighbourhood of one query", "fig. 7", Neighbourhoods((EARLY_CL, CL, EARLY_CACR, ONE))),
     Figure(
-        "Negatives and positives",
+        NUMBERS,
         "fig. 8 and 9",
         Several(
             [
@@ -235,7 +255,7 @@ FIGURES = (
         ),
     ),
     Figure(
-        "Sharpness of the weights",
+        SHARPNESS,
         "Tables 12 and 13",
         Several(
             [

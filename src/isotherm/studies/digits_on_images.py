@@ -14,7 +14,7 @@ compete and the other claims say nothing.
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Ahead, Keeps, Loses, Trend
-from isotherm.experiments.figures.plots import Against, Family
+from isotherm.experiments.figures.plots import Against, Family, Several
 from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, PROJECTOR, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study, Where
@@ -79,37 +79,47 @@ SCALES = {
         seeds=3,
     ),
 }
+
+RECOGNISED = "Object and digit against unique digits"
+THE_LOSS = "The contrastive loss against unique digits"
+OTHERS = "Other batches and projectors"
 CLAIMS = (
     Claim(
         "The digits compete: with all of them the digit is recognised fifteen points better than with one.",
         "ours: the gate, without which the others say nothing",
         Ahead("linear_digit", Where(LOW, {DIGITS: ALL}), [Where(LOW, {DIGITS: 1})], least=0.15),
         at=("gate", "cpu", "paper"),
+        figure=RECOGNISED,
     ),
     Claim(
         "With more unique digits the digit is recognised better.",
         "§3.2, fig. 5a",
         Trend("linear_digit", LOW, 1, over=DIGITS),
+        figure=RECOGNISED,
     ),
     Claim(
         "With more unique digits the object is recognised worse (τ = 0.1).",
         "§3.2, fig. 5a",
         Trend("linear", LOW, -1, over=DIGITS),
+        figure=RECOGNISED,
     ),
     Claim(
         "And at τ = 0.5.",
         "§3.2, fig. 5a",
         Trend("linear", HIGH, -1, over=DIGITS),
+        figure=RECOGNISED,
     ),
     Claim(
         "With labels the number of digits takes at most three points.",
         "§3.2, fig. 5b",
         Keeps("linear", [Where(LABELS)], DIGITS, most=0.03),
+        figure=RECOGNISED,
     ),
     Claim(
         "The contrastive loss itself falls as digits are added.",
         "app. C.2, fig. C.2",
         Trend("loss", LOW, -1, over=DIGITS),
+        figure=THE_LOSS,
     ),
     Claim(
         "Neither another batch nor another projector prevents it: each loses at least two points.",
@@ -120,22 +130,31 @@ CLAIMS = (
             DIGITS,
             least=0.02,
         ),
+        figure=OTHERS,
     ),
 )
 FIGURES = (
     Figure(
-        "Object and digit against unique digits",
+        RECOGNISED,
         "fig. 5",
         Against((LOW, HIGH, LABELS), DIGITS, "unique digits", ("linear", "linear_digit"), log_x=True),
         headline=True,
     ),
     Figure(
-        "The contrastive loss against unique digits",
+        THE_LOSS,
         "fig. C.2",
         Against((LOW, HIGH), DIGITS, "unique digits", ("loss",), log_x=True),
     ),
-    Figure("Other batches", "fig. C.3", Family("linear", BATCH, DIGITS, "batch", "unique digits")),
-    Figure("Other projectors", "fig. C.4", Family("linear", DEPTH, DIGITS, "head.layers", "unique digits")),
+    Figure(
+        OTHERS,
+        "fig. C.3 and C.4",
+        Several(
+            [
+                Family("linear", BATCH, DIGITS, "batch", "unique digits"),
+                Family("linear", DEPTH, DIGITS, "head.layers", "unique digits"),
+            ]
+        ),
+    ),
 )
 PAPER = replace(
     CHEN_LI,

@@ -125,11 +125,17 @@ SCALES = {
         instead={"knn": "knn200"},
     ),
 }
+
+RIVALRY = "Accuracy of the rivals"
+RANGES = "Ranges of temperature"
+SHIFTED = "Shifted profiles"
+LEARNING_RATES = "Learning rates"
 CLAIMS = (
     Claim(
         "DySTreSS is ahead of SimCLR, MoCo v2, DCL, DCLW and MACL (kNN).",
         "§5.3, Table 3",
         Ahead("knn", Where(OURS, BALANCED), [Where(name, BALANCED) for name in RIVALS], COUNTS),
+        figure=RIVALRY,
     ),
     Claim(
         "And by a linear probe (the paper: of ImageNet; here of small images).",
@@ -150,6 +156,7 @@ CLAIMS = (
         "On a long tail it is ahead of SimCLR (nearest neighbour).",
         "§5.4, Tables 6 and 7",
         Ahead("knn1", Where(OURS, LONG), [Where(SIMCLR, LONG)], COUNTS),
+        figure=RIVALRY,
     ),
     Claim(
         "On a long tail it is ahead of SimCLR (ten neighbours).",
@@ -185,21 +192,25 @@ CLAIMS = (
             [Where(RANGE, {"loss.tau_min": low, "loss.tau_max": high}) for low in LOWS for high in HIGHS],
             within=0.01,
         ),
+        figure=RANGES,
     ),
     Claim(
         "With the same largest temperature a lower smallest one gives more uniformity.",
         "A.3, fig. 6",
         TrendEverywhere("uniformity", RANGE, "loss.tau_min", "loss.tau_max", 1),
+        figure=RANGES,
     ),
     Claim(
         "And a higher one more tolerance.",
         "A.3, fig. 6",
         TrendEverywhere("tolerance", RANGE, "loss.tau_min", "loss.tau_max", 1),
+        figure=RANGES,
     ),
     Claim(
         "No shifted profile is better than the one without a shift, to a point.",
         "A.3, fig. 7",
         NoWorse("knn", Where(PROFILE, {"loss.profile": "cosine"}), [Where(name) for name in MOVED[1:]], within=0.01),
+        figure=SHIFTED,
     ),
     Claim(
         "Its classes lie further apart than those of any other.",
@@ -212,6 +223,7 @@ CLAIMS = (
         "A higher learning rate than 0.06 is worse (CIFAR-10).",
         "A.3, fig. 8",
         Ahead("knn", Where(RATE, {"lr": 0.06}), [Where(RATE, {"lr": 0.24})], COUNTS),
+        figure=LEARNING_RATES,
     ),
 )
 FIGURES = (
@@ -227,7 +239,7 @@ FIGURES = (
         Profiles(((0.07, 0.2), (0.1, 0.2), (0.07, 0.5), (0.2, 0.5)), SHIFTS),
     ),
     Figure(
-        "Accuracy of the rivals",
+        RIVALRY,
         "Tables 3, 6 and 7",
         Several(
             [
@@ -237,16 +249,16 @@ FIGURES = (
         ),
     ),
     Figure(
-        "Ranges of temperature",
+        RANGES,
         "fig. 5 and 6; Table 14",
         Grid(RANGE, "loss.tau_min", "loss.tau_max", ("knn", "uniformity", "tolerance")),
     ),
     Figure(
-        "Shifted profiles",
+        SHIFTED,
         "fig. 7; Table 15",
         Several([BarForEach(measure, MOVED, "Shifted") for measure in ("knn", "uniformity")]),
     ),
-    Figure("Learning rates", "fig. 8", Against([RATE], "lr", "learning rate", ("knn",), log_x=True)),
+    Figure(LEARNING_RATES, "fig. 8", Against([RATE], "lr", "learning rate", ("knn",), log_x=True)),
 )
 COMPARE = (
     Comparison(OURS, "knn", RIVALS),

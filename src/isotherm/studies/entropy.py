@@ -32,11 +32,14 @@ SCALES = {
         "ResNet-18 on CIFAR-10; a GPU", {"data": "cifar10", "encoder": "resnet18", "epochs": 200, "lr": 0.03}
     ),
 }
+
+ENTROPIES = "Entropy of the relative penalties"
 CLAIMS = (
     Claim(
         "The entropy of the relative penalties strictly rises with the temperature, for every query.",
         "§3.2; supplement, §2",
         EntropyRises(TRAINED, GRID),
+        figure=ENTROPIES,
     ),
     Claim(
         "The closed forms of the gradients are what autograd finds.",
@@ -44,7 +47,7 @@ CLAIMS = (
         GradientsAgree(TRAINED, GRID),
     ),
 )
-FIGURES = (Figure("Entropy of the relative penalties", "§3.2", Entropies(TRAINED, TAU, GRID)),)
+FIGURES = (Figure(ENTROPIES, "§3.2", Entropies(TRAINED, TAU, GRID)),)
 PAPER = replace(
     WANG_LIU,
     differs="The paper proves it; here it is checked on similarities of embeddings that were trained small.",

@@ -65,38 +65,46 @@ SCALES = {
         only={"steps": ()},
     ),
 }
+
+LENGTH = "Accuracy against the length of training"
+DEPTH = "Accuracy against the depth of the projector"
 CLAIMS = (
     Claim(
         "With a projector of two layers all five losses are within three points of each other.",
         "§2.2, fig. 2a, Table D.1",
         Alike("linear", [Where(name, {"head.layers": 2}) for name in BY_DEPTH.values()], within=0.03),
+        figure=DEPTH,
     ),
     Claim(
         "With three layers they are, too.",
         "§2.2, fig. 2c, Table D.3",
         Alike("linear", [Where(name, {"head.layers": 3}) for name in BY_DEPTH.values()], within=0.03),
+        figure=DEPTH,
     ),
     Claim(
         "With three layers they are more alike than with two.",
         "§2.2, fig. 2b and c",
         Narrower("linear", list(BY_DEPTH.values()), "head.layers", values=(2, 3)),
+        figure=DEPTH,
     ),
     Claim(
         "Longer training makes the losses more alike.",
         "§2.2, Table D.1",
         Narrower("linear", list(LOSSES), "steps"),
         at=("cpu",),
+        figure=LENGTH,
     ),
     Claim(
         "Longer training makes the losses more alike (batch 128).",
         "§2.2, Table D.1",
         Narrower("linear", list(BY_TABLE.values()), "epochs", fixed={"batch": 128}),
         at=("paper",),
+        figure=LENGTH,
     ),
 )
 FIGURES = (
     Figure(
-        "Accuracy against the length of training",
+        LENGTH,
         "fig. 2",
         Several(
             [
@@ -107,7 +115,7 @@ FIGURES = (
         headline=True,
     ),
     Figure(
-        "Accuracy against the depth of the projector",
+        DEPTH,
         "fig. 2",
         Against(list(BY_DEPTH.values()), "head.layers", "layers of the projector", ("linear",)),
     ),

@@ -92,58 +92,69 @@ def _at(bits: int, *names: str) -> list[Where]:
     return [Where(name, {BITS: bits}) for name in names]
 
 
+AGAINST_BITS = "Accuracy against added bits"
+OTHER_BATCHES = "Other batches"
+OTHER_NETWORKS = "Other networks"
 CLAIMS = (
     Claim(
         "With fifteen bits nothing is left of the image, whatever the contrastive loss (linear).",
         "§3.2, fig. 6",
         Reaches("linear", _at(MANY, *CONTRASTIVE), IGNORED),
+        figure=AGAINST_BITS,
     ),
     Claim(
         "Nor with other batches.",
         "§3.2, fig. 6",
         Reaches("linear", [Where(BATCH, {"batch": b, BITS: MANY}) for b in BATCHES], IGNORED),
+        figure=OTHER_BATCHES,
     ),
     Claim(
         "Nor with networks of other sizes.",
         "app. C.1, fig. C.1a",
         Reaches("linear", [Where(SIZE, {"encoder.factor": f, BITS: MANY}) for f in FACTORS], IGNORED),
         at=("smoke", "cpu"),
+        figure=OTHER_NETWORKS,
     ),
     Claim(
         "BYOL suffers, too: it loses twenty points or more.",
         "§4",
         Loses("linear", [Where(BYOL)], BITS, least=0.2),
+        figure=AGAINST_BITS,
     ),
     Claim(
         "With five bits a smaller temperature keeps more of the image.",
         "§3.2, fig. 6",
         Ordered("linear", _at(SOME, *NTXENT.values()), least=0.02),
+        figure=AGAINST_BITS,
     ),
     Claim(
         "But without bits the smallest temperature is worse.",
         "§3.2, fig. 6",
         Ahead("linear", Where(NTXENT[0.2], {BITS: 0}), _at(0, NTXENT[0.05]), least=0.005),
+        figure=AGAINST_BITS,
     ),
     Claim(
         "With five bits more weight on the distribution keeps more of the image (SWD).",
         "§3.2, fig. 6",
         Ahead("linear", Where(SWD[25.0], {BITS: SOME}), _at(SOME, SWD[5.0]), least=0.02),
+        figure=AGAINST_BITS,
     ),
     Claim(
         "But without bits it is worse.",
         "§3.2, fig. 6",
         Ahead("linear", Where(SWD[5.0], {BITS: 0}), _at(0, SWD[25.0]), least=0.005),
+        figure=AGAINST_BITS,
     ),
 )
 FIGURES = (
     Figure(
-        "Accuracy against added bits",
+        AGAINST_BITS,
         "fig. 6 and C.1",
         Against((*CONTRASTIVE, BYOL), BITS, "added bits", ("linear", "linear_bits")),
         headline=True,
     ),
-    Figure("Other batches", "fig. 6", Family("linear", BATCH, BITS, "batch", "added bits")),
-    Figure("Other networks", "fig. C.1", Family("linear", SIZE, BITS, "encoder.factor", "added bits")),
+    Figure(OTHER_BATCHES, "fig. 6", Family("linear", BATCH, BITS, "batch", "added bits")),
+    Figure(OTHER_NETWORKS, "fig. C.1", Family("linear", SIZE, BITS, "encoder.factor", "added bits")),
 )
 PAPER = replace(
     CHEN_LI,

@@ -56,16 +56,19 @@ def _ten(name: str) -> Where:
     return Where(name, {BITS: 10})
 
 
+AGAINST_BITS = "Accuracy, and how well the bits can be read"
 CLAIMS = (
     Claim(
         "The bits have little effect on the VAE: at most five points of linear accuracy (a plane weighs as an image).",
         "app. C.1, fig. C.1b",
         Keeps("linear", [Where(name) for name in FULL], BITS, most=0.05),
+        figure=AGAINST_BITS,
     ),
     Claim(
         "They have if a plane weighs one pixel.",
         "app. C.1, fig. C.1b; the weight is ours",
         Keeps("linear", [Where(name) for name in AREA], BITS, most=0.05),
+        figure=AGAINST_BITS,
     ),
     Claim(
         "Such a VAE does not store the bits: ten of them are read from it ten points worse than from the other.",
@@ -73,11 +76,12 @@ CLAIMS = (
         Every(
             [Ahead("linear_bits", _ten(full), [_ten(area)], least=0.1) for full, area in zip(FULL, AREA, strict=True)]
         ),
+        figure=AGAINST_BITS,
     ),
 )
 FIGURES = (
     Figure(
-        "Accuracy, and how well the bits can be read",
+        AGAINST_BITS,
         "fig. C.1b",
         Against((*FULL, *AREA), BITS, "added bits", ("linear", "linear_bits")),
         headline=True,

@@ -65,41 +65,49 @@ SCALES = {
         seeds=3,
     ),
 }
+
+OF_LSE = "The loss against bits, LogSumExp"
+OF_SWD = "The loss against bits, SWD"
 CLAIMS = (
     Claim(
         "LogSumExp saturates with a few bits: over the last third of the range it falls at most a fifth as fast as "
         "over the first (τ = 0.3 and 1).",
         "app. B, fig. B.1",
         Saturates("loss", [Where(LSE, {TAU: t, "batch": b}) for t in TAUS[1:] for b in BATCHES], BITS, TIMES),
+        figure=OF_LSE,
     ),
     Claim(
         "It does at τ = 0.1, too.",
         "ours: the paper does not say at which temperature its figure is",
         Saturates("loss", [Where(LSE, {TAU: TAUS[0], "batch": b}) for b in BATCHES], BITS, TIMES),
+        figure=OF_LSE,
     ),
     Claim(
         "So does the sliced Wasserstein distance.",
         "app. B, fig. B.1",
         Saturates("loss", [Where(SWD, {"batch": b}) for b in BATCHES], BITS, TIMES),
+        figure=OF_SWD,
     ),
     Claim(
         "LogSumExp saturates later in larger batches (τ = 0.3).",
         "app. B, fig. B.1; §5",
         Later("loss", Where(LSE, {TAU: 0.3}), BITS, "batch", SHARE, least=0.25),
+        figure=OF_LSE,
     ),
     Claim(
         "So does the sliced Wasserstein distance in larger batches.",
         "app. B, fig. B.1; §5",
         Later("loss", Where(SWD), BITS, "batch", SHARE, least=0.25),
+        figure=OF_SWD,
     ),
 )
 FIGURES = (
     Figure(
-        "The loss against bits, LogSumExp",
+        OF_LSE,
         "fig. B.1",
         Several([Within({TAU: t}, Family("loss", LSE, BITS, "batch", "bits", f", τ = {t:g}")) for t in TAUS]),
     ),
-    Figure("The loss against bits, SWD", "fig. B.1", Family("loss", SWD, BITS, "batch", "bits")),
+    Figure(OF_SWD, "fig. B.1", Family("loss", SWD, BITS, "batch", "bits")),
 )
 PAPER = replace(
     CHEN_LI,

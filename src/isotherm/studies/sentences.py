@@ -111,12 +111,17 @@ SCALES = {
 }
 
 
+METHODS = "Similarity of sentences by method"
+BY_TEMPERATURE = "Against the temperature"
+
+
 def _ahead(encoder: str, start: str) -> Claim:
     here = {"encoder": encoder}
     return Claim(
         f"{start}: DySTreSS from 0.05 to 0.07 with a shift of −0.4, the table's best, is ahead of SimCSE and MACL.",
         "§5.6, Table 12",
         Ahead("sts", Where(STAR_RANGES[1], here), [Where(SIMCSE, here), Where(MACL, here)], COUNTS),
+        figure=METHODS,
     )
 
 
@@ -125,6 +130,7 @@ def _spreads(encoder: str, start: str) -> Claim:
         f"{start}: a lower temperature spreads the sentences more evenly.",
         "Wang & Liu (arXiv:2012.09740) §4.1, of images",
         Among({"encoder": encoder}, Trend("stsb_uniformity", BY_TAU, 1)),
+        figure=BY_TEMPERATURE,
     )
 
 
@@ -136,11 +142,13 @@ CLAIMS = (
         "From nothing: so it is from 0.03 to 0.05.",
         "§5.6, Table 12",
         Ahead("sts", Where(STAR, _HERE), [Where(SIMCSE, _HERE), Where(MACL, _HERE)], COUNTS),
+        figure=METHODS,
     ),
     Claim(
         "From nothing: shifts of −0.2 and −0.4 are better than none.",
         "§5.6, Table 12",
         Every([Ahead("sts", Where(name, _HERE), [Where(PLAIN, _HERE)], COUNTS) for name in (PLUS, STAR)]),
+        figure=METHODS,
     ),
     _spreads(MINILM, "From MiniLM"),
     _spreads(SMALL, "From nothing"),
@@ -148,6 +156,7 @@ CLAIMS = (
         "From nothing: STS is best at a temperature inside the range.",
         "SimCSE (arXiv:2104.08821) app. D: of 0.001 to 1, 0.05",
         Among(_HERE, InvertedU("sts", BY_TAU, COUNTS)),
+        figure=BY_TEMPERATURE,
     ),
     Claim(
         "A small encoder that starts from scratch learns: STS-B rises by three points over its untrained self and over "
@@ -164,7 +173,7 @@ CLAIMS = (
 STARTS = ((MINILM, "From MiniLM"), (SMALL, "From nothing"))
 FIGURES = (
     Figure(
-        "Similarity of sentences by method",
+        METHODS,
         "Table 12",
         Several(
             [
@@ -174,7 +183,7 @@ FIGURES = (
         ),
     ),
     Figure(
-        "Against the temperature",
+        BY_TEMPERATURE,
         "SimCSE app. D",
         Split(BY_TAU, "encoder", STARTS, TAU, "temperature", ("sts", "stsb_uniformity", "stsb_alignment")),
     ),

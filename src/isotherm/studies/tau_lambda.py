@@ -47,42 +47,51 @@ SCALES = {
         seeds=3,
     ),
 }
+
+GRID = "Accuracy over temperature and weight"
+OF_NTXENT = "One projection of the embedding, NT-Xent"
+OF_SWD = "One projection of the embedding, SWD"
 CLAIMS = (
     Claim(
         "Projections become more Gaussian as the temperature of NT-Xent falls.",
         "§2.3, fig. 3",
         Trend("prior_distance", NTXENT, 1),
+        figure=OF_NTXENT,
     ),
     Claim(
         "Projections become more Gaussian as the weight of the sliced Wasserstein distance grows.",
         "§2.3, fig. 3",
         Trend("prior_distance", SWD, -1, over=LAMBDA),
+        figure=OF_SWD,
     ),
     Claim(
         "Decoupled, raising λ does what lowering τ does: at most temperatures more Gaussian with λ.",
         "§2.3, app. A",
         TrendEverywhere("prior_distance", DECOUPLED, LAMBDA, TAU, -1),
+        figure=GRID,
     ),
     Claim(
         "And at most weights less Gaussian with τ.",
         "§2.3, app. A",
         TrendEverywhere("prior_distance", DECOUPLED, TAU, LAMBDA, 1),
+        figure=GRID,
     ),
     Claim(
         "Either can be fixed and the other tuned: at every τ the best λ is within a point of the best of all.",
         "app. A, fig. A.1",
         Tunable("linear", DECOUPLED, LAMBDA, TAU, within=0.01),
+        figure=GRID,
     ),
 )
 FIGURES = (
     Figure(
-        "Accuracy over temperature and weight",
+        GRID,
         "fig. A.1",
         Grid(DECOUPLED, TAU, LAMBDA, ("linear", "prior_distance")),
         headline=True,
     ),
-    Figure("One projection of the embedding, NT-Xent", "fig. 3", Projection(NTXENT, TAU, "τ")),
-    Figure("One projection of the embedding, SWD", "fig. 3", Projection(SWD, LAMBDA, "λ")),
+    Figure(OF_NTXENT, "fig. 3", Projection(NTXENT, TAU, "τ")),
+    Figure(OF_SWD, "fig. 3", Projection(SWD, LAMBDA, "λ")),
 )
 PAPER = replace(
     CHEN_LI,

@@ -92,36 +92,45 @@ def _less(measure: str, least: float) -> Every:
     return Every([Ahead(measure, hard, [ordinary], least, lower=True) for hard, ordinary in pairs])
 
 
+GEOMETRY = "Uniformity and tolerance"
+SEPARATION = "Local separation"
+ACCURACY = "Accuracy against temperature"
 CLAIMS = (
     Claim(
         "Uniformity is lost as the temperature rises (ordinary loss).",
         "§4.1, fig. 4",
         Trend("uniformity", ORDINARY, 1),
+        figure=GEOMETRY,
     ),
     Claim(
         "Tolerance of items of the same class grows with the temperature.",
         "§4.1, fig. 5",
         Trend("tolerance", ORDINARY, 1),
+        figure=GEOMETRY,
     ),
     Claim(
         "Accuracy against temperature is an inverted U.",
         "§5.3, fig. 9",
         InvertedU("linear", ORDINARY, least=0.01),
+        figure=ACCURACY,
     ),
     Claim(
         "Its best is at 0.2 or 0.3, to a point.",
         "§5.3, fig. 9",
         BestWithin("linear", ORDINARY, 0.2, 0.3, within=0.01),
+        figure=ACCURACY,
     ),
     Claim(
         "Positives and nearest negatives are further apart at small temperature.",
         "§5.2, fig. 8 (1)",
         Trend("separation", ORDINARY, -1),
+        figure=SEPARATION,
     ),
     Claim(
         "Positives align closer to 1 as the temperature grows.",
         "§5.2, fig. 8 (2)",
         Trend("positive_similarity", ORDINARY, 1),
+        figure=SEPARATION,
     ),
     Claim(
         "The limit of temperature zero learns nothing: it gains at most two points over a network that is not trained.",
@@ -132,49 +141,56 @@ CLAIMS = (
         "The simple loss is far behind the contrastive loss.",
         "§5.5, Table 1",
         Behind("linear", SIMPLE, ORDINARY, least=0.02),
+        figure=ACCURACY,
     ),
     Claim(
         "Taking only the nearest negatives repairs the simple loss.",
         "§5.5, Table 1",
         Recovers("linear", HARD_SIMPLE, SIMPLE, ORDINARY, least=0.02),
+        figure=ACCURACY,
     ),
     Claim(
         "The simple loss leaves the embedding far from uniform; the hard simple loss does not.",
         "Table 1",
         Recovers("uniformity", HARD_SIMPLE, SIMPLE, ORDINARY, least=0.5, lower=True),
+        figure=GEOMETRY,
     ),
     Claim(
         "Under the hard loss uniformity hardly depends on the temperature: it moves at most a third as far.",
         "§4.2, fig. 6",
         Flatter("uniformity", HARD, ORDINARY),
+        figure=GEOMETRY,
     ),
     Claim(
         "The hard loss is more uniform than the ordinary one at 0.3, 0.7 and 1.",
         "§5.4, fig. 6",
         _less("uniformity", 0.1),
+        figure=GEOMETRY,
     ),
     Claim(
         "And less tolerant.",
         "§5.4, fig. 7",
         _less("tolerance", 0.02),
+        figure=GEOMETRY,
     ),
     Claim(
         "The hard loss prefers larger temperatures.",
         "§5.3, fig. 9",
         PrefersLarger("linear", HARD, ORDINARY, least=0.01),
+        figure=ACCURACY,
     ),
 )
 FIGURES = (
     Figure("t-SNE of the embedding at two temperatures", "fig. 2", Maps(ORDINARY, TAU, (0.07, 0.2, 0.3, 1.0), most=2)),
     Figure("Relative penalties", "fig. 3", RelativePenalties((0.07, 0.1, 0.2, 0.3, 0.5, 1.0))),
     Figure(
-        "Uniformity and tolerance",
+        GEOMETRY,
         "fig. 4 to 7",
         Against([ORDINARY, HARD], TAU, "temperature", ("uniformity", "tolerance")),
         headline=True,
     ),
-    Figure("Local separation", "fig. 8; supplement, fig. 1 to 7", Separation((ORDINARY, HARD), TAU, "temperature")),
-    Figure("Accuracy against temperature", "fig. 9", Against([ORDINARY, HARD], TAU, "temperature", ("linear", "knn"))),
+    Figure(SEPARATION, "fig. 8; supplement, fig. 1 to 7", Separation((ORDINARY, HARD), TAU, "temperature")),
+    Figure(ACCURACY, "fig. 9", Against([ORDINARY, HARD], TAU, "temperature", ("linear", "knn"))),
 )
 
 

@@ -48,8 +48,17 @@ class Trend(OfOneMeasure):
         if len(points) < 3:
             return undecided(f"only {len(points)} values of {self.over} for {self.arm}", "runs at three values or more")
         rho = {s: self.direction * rank(x, y) for s, (x, y) in by_seed_of(points).items() if len(x) >= 3}
-        word = "rises" if self.direction > 0 else "falls"
-        return decide([correlated(f"it {word} with {short(self.over)}", rho, self.least)], values=triples(points))
+        what = f"{_moves(self.measure, self.direction)} with {short(self.over)}"
+        return decide([correlated(what, rho, self.least)], values=triples(points))
+
+
+def _moves(name: str, direction: int) -> str:
+    """That a measure rises or falls, as tables and figures show it: perhaps with its sign turned."""
+    from isotherm.measures.catalogue import measures
+
+    known = measures().get(name)
+    shown, sign = (name, 1) if known is None else (known.heading, known.sign)
+    return f"{shown} {'rises' if sign * direction > 0 else 'falls'}"
 
 
 @dataclass(frozen=True)
@@ -72,8 +81,8 @@ class TrendEverywhere(OfOneMeasure):
             return undecided(f"fewer than three values of {self.over} for {self.arm}", "runs at three values or more")
         seeds = set.intersection(*(set(rho) for rho in by_value.values()))
         mean = {s: float(np.mean([rho[s] for rho in by_value.values()])) for s in sorted(seeds)}
-        word = "rises" if self.direction > 0 else "falls"
-        what = f"it {word} with {short(self.over)}, averaged over {short(self.fixed)}"
+        moves = _moves(self.measure, self.direction)
+        what = f"{moves} with {short(self.over)}, averaged over {short(self.fixed)}"
         at = {f"{value:g}": float(np.mean(list(rho.values()))) if rho else math.nan for value, rho in by_value.items()}
         return decide([correlated(what, mean, self.least)], rho_at=at)
 

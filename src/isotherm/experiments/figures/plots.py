@@ -75,7 +75,8 @@ class Against:
             mean, _, runs = records.mean(arm, measure)
             if runs:
                 lines.append(Line(arm, [min(ends), max(ends)], [fact.factor * mean] * 2, dashed=True))
-        return Lines(_capital(f"{fact.heading} against {self.x}"), lines, x=self.x, y=fact.axis, log_x=self.log_x)
+        title = _capital(f"{fact.heading} against {self.x}")
+        return Lines(title, lines, x=self.x, y=fact.axis, log_x=self.log_x, measure=measure)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Family(OfOneMeasure):
         if not lines:
             return []
         title = _capital(f"{fact.heading} against {self.x}, {self.arm}{self.more}")
-        return [Lines(title, lines, x=self.x, y=fact.axis)]
+        return [Lines(title, lines, x=self.x, y=fact.axis, measure=self.measure)]
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Grid:
             fact = _fact(measure)
             places = [[Where(self.arm, {self.rows: a, self.columns: b}) for b in across] for a in down]
             values = [[fact.factor * records.mean(where, measure)[0] for where in row] for row in places]
-            charts.append(HeatMap(_capital(fact.heading), names[0], names[1], values, y=y, x=x))
+            charts.append(HeatMap(_capital(fact.heading), names[0], names[1], values, y=y, x=x, measure=measure))
         return charts
 
 
@@ -168,7 +169,8 @@ class BarForEach(OfArms):
         if not bars:
             return []
         names, values, errors = zip(*bars, strict=True)
-        return [Bars(f"{self.title}: {fact.heading}", names, [Heights(fact.heading, values, errors)], x=fact.axis)]
+        title, heights = f"{self.title}: {fact.heading}", Heights(fact.heading, values, errors)
+        return [Bars(title, names, [heights], x=fact.axis, measure=self.measure)]
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,8 @@ class OverTraining(OfArms):
                 lines.append(Line(arm, x, [fact.factor * float(np.mean(by[v])) for v in x]))
         if not lines:
             return []
-        return [Lines(f"{self.title}: {fact.heading}", lines, x="part of the training", y=fact.axis)]
+        title = f"{self.title}: {fact.heading}"
+        return [Lines(title, lines, x="part of the training", y=fact.axis, measure=self.measure)]
 
 
 @dataclass(frozen=True)
