@@ -148,12 +148,15 @@ def test_another_loss_in_one_line_is_another_study(tmp_path):
 @pytest.mark.slow
 def test_seeds_once_and_only_shape_the_grid():
     study = find.load("temperature")
-    cpu = expand(study, "cpu")
+    once = replace(study, scales={"cpu": replace(study.scales["cpu"], once={TAU: (0.05,)})})
+    cpu = expand(once, "cpu")
     assert len({p.config.key for p in cpu}) == len(cpu)
     assert sum(p.varied.get(TAU) == 0.07 for p in cpu) == 6
     assert sum(p.varied.get(TAU) == 0.05 for p in cpu) == 2
+    more = expand(once, "cpu", more={"contrastive temperature 0.05": 5, "contrastive temperature 0.07": 2})
+    assert len(more) == len(cpu) + 4
     assert {p.varied.get(TAU) for p in expand(study, "smoke")} == {0.07, 0.3, 1.0, None}
-    assert {(p.config.data, p.config.images) for p in expand(study, "cpu", "cifar10")} == {("cifar10", 5000)}
+    assert {(p.config.data, p.config.steps) for p in expand(study, "cpu", "cifar10")} == {("cifar10", 2000)}
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +234,7 @@ def smoke(tmp_path_factory):
 @pytest.mark.slow
 def test_a_study_leaves_the_files_the_contract_names(smoke):
     folder, run = smoke
-    assert len(read(folder)) == 9
+    assert len(read(folder)) == 10
     judged = json.loads((folder / "claims.json").read_text())
     named = {"claim", "paper", "verdict", "held", "effect", "interval", "least", "seeds", "remedy", "evidence"}
     assert all(set(c) == named and c["verdict"] == "undecided" and c["held"] is None for c in judged)  # one seed
@@ -240,7 +243,7 @@ def test_a_study_leaves_the_files_the_contract_names(smoke):
     assert len(page) < 3_000_000
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert len(list((folder / "figures").glob("*.png"))) >= 9
-    assert len((folder / "records.csv").read_text().splitlines()) == 10
+    assert len((folder / "records.csv").read_text().splitlines()) == 11
     assert "report.html" in run.stdout
 
 

@@ -56,6 +56,7 @@ def test_digits_come_from_mnist_resized_on_a_grid_and_the_probe_is_taught_on_all
 
 def test_a_source_of_digits_that_is_not_there_says_how_to_get_it(wide, tmp_path, monkeypatch):
     monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "empty"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     with pytest.raises(FileNotFoundError, match="isotherm data get mnist"):
         images_of(configure({"data": wide, "digits": 4, "digit_source": "mnist"}), "train")
 
