@@ -201,10 +201,10 @@ def _planned(
         table.add_row(kind.name, f"{kind.runs}", f"{kind.steps:,}", f"{kind.step:.3f}", f"{kind.seconds / 60:.1f}")
     console.print(table)
     total = sum(k.seconds for k in kinds)
-    runs = sum(k.runs for k in kinds)
+    runs, measuring = sum(k.runs for k in kinds), sum(k.runs * k.measuring for k in kinds)
     console.print(
-        f"{name} at scale {arguments.scale} on {points[0].config.data}: {runs} runs, about {plan.duration(total)} of "
-        f"training on one core, {plan.duration(total / workers)} on {workers}; measuring comes on top. Into {out}",
+        f"{name} at scale {arguments.scale} on {points[0].config.data}: {runs} runs, about {plan.duration(total)} on "
+        f"one core, {plan.duration(total / workers)} on {workers}; {measuring / total:.0%} of it is measuring. Into {out}",
         highlight=False,
         soft_wrap=True,
     )

@@ -14,6 +14,9 @@ import torch
 from isotherm.data.sentences import is_text
 from isotherm.data.sets import there
 from isotherm.experiments.study import Point
+from isotherm.experiments.trained import trained
+from isotherm.measures.catalogue import in_groups
+from isotherm.measures.measure import take
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
 from isotherm.train.loop import Run, steps_of
@@ -27,6 +30,8 @@ FREE = (
     *("randbit", "digits", "monitor", "monitor_images"),
 )
 """Settings that hardly change what a step costs."""
+MEASURED_ALIKE = ("data", "data_options", "split", "test", "images", "imbalance", "encoder", "head", "size")
+"""Settings on which it depends what measuring a run costs."""
 
 
 @dataclass
@@ -39,13 +44,15 @@ class Kind:
     per_epoch: int
     """Steps."""
     views_per_step: int
+    measuring: float = 0.0
+    """Seconds that measuring a run takes."""
     runs: int = 0
     steps: int = 0
     """Of all its runs together."""
 
     @property
     def seconds(self) -> float:
-        return self.steps * self.step
+        return self.steps * self.step + self.runs * self.measuring
 
     @property
     def views(self) -> int:
@@ -69,20 +76,21 @@ def check_data(points: Sequence[Point]) -> None:
 def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: None) -> list[Kind]:
     """Every kind of run, with the cost of its steps."""
     by_cost: dict[str, Kind] = {}
+    measuring: dict[str, float] = {}
     for point in {p.config.key: p for p in points}.values():
         key = _key(point.config)
         if key not in by_cost:
             name = f"{point.arm}, batch {point.config.batch}"
             note(name)
-            by_cost[key] = timed(name, point.config)
+            by_cost[key] = timed(name, point, measuring)
         by_cost[key].runs += 1
         by_cost[key].steps += steps_of(point.config, by_cost[key].per_epoch)
     return list(by_cost.values())
 
 
-def timed(name: str, config: Config) -> Kind:
-    """The cost of a step, from a few of them."""
-    threads = torch.get_num_threads()
+def timed(name: str, point: Point, measuring: dict[str, float]) -> Kind:
+    """The cost of a step, from a few of them, and of measuring a run; `measuring` keeps what is known of that."""
+    config, threads = point.config, torch.get_num_threads()
     torch.set_num_threads(1)
     keep_freed_memory()
     try:
@@ -99,9 +107,19 @@ def timed(name: str, config: Config) -> Kind:
                     views = len(batch.views) * len(batch.indices)
                     run.advance(batch)
                     times.append(time.perf_counter() - began)
-            return Kind(name, min(times[1:] or times), len(run.loader), views)
+                same = json.dumps([config.as_dict()[k] for k in MEASURED_ALIKE], sort_keys=True)
+                if same not in measuring:
+                    measuring[same] = _measured(run, point.measure)
+            return Kind(name, min(times[1:] or times), len(run.loader), views, measuring[same])
     finally:
         torch.set_num_threads(threads)
+
+
+def _measured(run: Run, groups: Sequence[str]) -> float:
+    """Seconds that it takes to measure a run as it is now; what is read from its files takes none."""
+    began = time.perf_counter()
+    take([m for m in in_groups(groups) if "run" not in m.needs], trained(run.opened()))
+    return time.perf_counter() - began
 
 
 def duration(seconds: float) -> str:
