@@ -204,7 +204,8 @@ def _planned(
     runs, measuring = sum(k.runs for k in kinds), sum(k.runs * k.measuring for k in kinds)
     console.print(
         f"{name} at scale {arguments.scale} on {points[0].config.data}: {runs} runs, about {plan.duration(total)} on "
-        f"one core, {plan.duration(total / workers)} on {workers}; {measuring / total:.0%} of it is measuring. Into {out}",
+        f"one core, {plan.duration(total / workers)} on {workers}; {measuring / total:.0%} of it is measuring. "
+        f"Into {out}",
         highlight=False,
         soft_wrap=True,
     )
