@@ -205,10 +205,11 @@ BOMB += "d: &d [*c, *c, *c, *c, *c, *c, *c], e: &e [*d, *d, *d, *d, *d, *d, *d, 
         (BOMB, "more than 10,000 values"),
         ("{a: &a [1, *a]}", "more than 10,000 values"),
         ("[" * 700 + "]" * 700, "nested too deeply"),
+        ("{size: 32, size: 64}", "says 'size' twice"),
     ],
-    ids=["bomb", "itself", "deep"],
+    ids=["bomb", "itself", "deep", "twice"],
 )
-def test_yaml_without_an_end_is_refused(text, why, tmp_path):
+def test_yaml_that_cannot_be_meant_is_refused(text, why, tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text(f"data_options: {text}\n")
     for words in (["--config", str(file)], ["--data_options", text]):

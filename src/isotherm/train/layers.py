@@ -7,6 +7,7 @@ settings of its own; naming another one starts from that one's defaults.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -146,9 +147,22 @@ def bounded(text: str) -> Any:
         node = loader.get_single_node()
         if unfolded(node, {}) > MOST:
             raise ValueError(f"with its aliases written out it has more than {MOST:,} values")
+        refuse_twice(node)
         return None if node is None else loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def refuse_twice(node: Any) -> None:
+    """Refuse a mapping that says one thing twice: YAML would take the last in silence."""
+    if isinstance(node, yaml.MappingNode):
+        counted = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        twice = next((name for name, count in counted.items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"it says '{twice}' twice")
+    for entry in node.value if isinstance(node, yaml.CollectionNode) else ():
+        for part in entry if isinstance(entry, tuple) else (entry,):
+            refuse_twice(part)
 
 
 def unfolded(node: Any, known: dict[int, float]) -> float:
