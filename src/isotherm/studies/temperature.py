@@ -1,6 +1,6 @@
 """How does the temperature shape a contrastive embedding? (Wang & Liu 2021, arXiv:2012.09740)
 
-    isotherm study temperature --scale demo                            digits, under two minutes on two cores
+    isotherm study temperature --scale demo                            digits, 2¼ minutes on two cores
     isotherm study temperature --data cifar10                          all images, 2,000 steps a run: 1¼ hours
     isotherm study temperature --data cifar100 --scale representative  the temperatures of Table 1: half an hour
     isotherm study temperature-bank                                    with a memory bank, the paper's own setting
