@@ -108,7 +108,7 @@ class Step:
 
 def next_step(judged: Sequence[Judged], records: Records, within: float = np.inf) -> Step | None:
     """The step that decides the most claims for its seconds, if one costs no more than `within` seconds."""
-    open_claims = [each for each in judged if each.verdict.outcome == "undecided" and _can_be_decided(each, records)]
+    open_claims = [each for each in judged if each.verdict.outcome == "undecided" and _can_be_decided(each)]
     now, cost = _seeds(records), _cost(records)
     steps = []
     for each in open_claims:
@@ -127,7 +127,7 @@ def next_step(judged: Sequence[Judged], records: Records, within: float = np.inf
     return max(affordable, key=lambda step: step.worth / max(step.seconds, 1e-9), default=None)
 
 
-def _can_be_decided(each: Judged, records: Records) -> bool:
+def _can_be_decided(each: Judged) -> bool:
     """By more seeds: nothing that it needs failed, and its probe is not at the ceiling."""
     missing = each.verdict.evidence.get("missing", [])
     return each.verdict.part is not None and not missing and not each.verdict.remedy.startswith("not on this data")
