@@ -102,9 +102,18 @@ def sweep(folder: Path) -> None:
             left.unlink(missing_ok=True)
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """A file with this content, whole or not at all."""
+
+    def write(file: BinaryIO) -> None:
+        file.write(content)
+
+    write_whole(path, write)
+
+
 def write_text(path: Path, text: str) -> None:
     """As UTF-8; half a character, as broken names have them, is written as its escape."""
-    write_whole(path, lambda file: (file.write(text.encode(errors="backslashreplace")), None)[1])
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def check_places(html: Path | None = None, json: Path | None = None, read: Sequence[Path] = ()) -> None:

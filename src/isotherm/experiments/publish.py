@@ -182,7 +182,7 @@ def _replace(contents: Mapping[str, bytes], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, new in contents.items():
         if not (folder / name).exists() or _differs(folder / name, new):
-            files.write_whole(folder / name, lambda file, new=new: (file.write(new), None)[1])  # type: ignore[misc]
+            files.write_bytes(folder / name, new)
     for name in former - contents.keys():
         (folder / name).unlink(missing_ok=True)
 
