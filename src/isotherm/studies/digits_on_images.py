@@ -1,7 +1,7 @@
 """Does an easy digit suppress the object behind it? (Chen & Li 2021, arXiv:2011.02803, §3)
 
     isotherm study digits-on-images --scale gate    Imagenette with MNIST digits: can the digits be read at all? minutes
-    isotherm study digits-on-images                 the study, 1½ hours on two cores
+    isotherm study digits-on-images                 the study, estimated at 1½ hours on two cores
 
 One of n handwritten digits is pasted nine times on every image, before its views are drawn; when judging, all digits
 are there. NT-Xent at two temperatures, other batches and projectors, and labels. Expected: with more unique digits the

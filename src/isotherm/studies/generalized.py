@@ -1,6 +1,6 @@
 """Do all instances of the generalized contrastive loss learn equally good features? (Chen & Li 2021, arXiv:2011.02803)
 
-    isotherm study generalized                      CIFAR-10, all images, 2,000 steps a run: under an hour on two cores
+    isotherm study generalized                      CIFAR-10, all images, 2,000 steps a run: estimated at half an hour
 
 NT-Xent, its decoupled form and the sliced Wasserstein distance to three priors, over the length of training, batch
 sizes and depths of the projector. Each loss has the weights and temperature that the paper found best for it. Expected:

@@ -1,7 +1,7 @@
 """Do a few easy bits suppress what an image shows? (Chen & Li 2021, arXiv:2011.02803, §3)
 
-    isotherm study randbit --data mnist             1,000 steps a run: an hour on two cores
-    isotherm study randbit --data cifar10           the same, 1½ hours
+    isotherm study randbit --data mnist             1,000 steps a run: estimated at an hour on two cores
+    isotherm study randbit --data cifar10           the same, estimated at 1½ hours
     isotherm study randbit-vae                      what a VAE makes of the bits
 
 Every view of an image carries the same random bits as further channels. NT-Xent at three temperatures, MoCo at two,

@@ -1,6 +1,6 @@
 """Does a VAE keep what an image shows beside random bits? (Chen & Li 2021, arXiv:2011.02803, app. C.1)
 
-    isotherm study randbit-vae                      MNIST, 10,000 images, 1,000 steps a run: an hour on two cores
+    isotherm study randbit-vae                      MNIST, 10,000 images, 1,000 steps a run: estimated at an hour
 
 A VAE, the authors' MNIST network mirrored, in two sizes, learns images with added RandBit planes. Each plane is as many
 pixels as the image, so ten bits are ten elevenths of its likelihood. Once it is trained like that, once with a plane

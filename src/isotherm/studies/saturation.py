@@ -1,6 +1,6 @@
 """After how many bits does a distribution loss stop asking for more? (Chen & Li 2021, arXiv:2011.02803, app. B)
 
-    isotherm study saturation                       about a quarter of an hour on two cores; needs no data
+    isotherm study saturation                       needs no data; not timed yet (--plan)
 
 Images of k constant binary channels hold k bits. LogSumExp (several temperatures) and the sliced Wasserstein distance
 are trained on them without augmentation, so that nothing is left to align. Expected: the loss falls over the first few

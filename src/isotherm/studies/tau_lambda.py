@@ -1,6 +1,6 @@
 """Does more weight on the distribution do what a lower temperature does? (Chen & Li 2021, arXiv:2011.02803, §2.3)
 
-    isotherm study tau-lambda                       CIFAR-10, all images, 1,200 steps a run: an hour on two cores
+    isotherm study tau-lambda                       CIFAR-10, all images, 1,200 steps a run: estimated at an hour
 
 Decoupled NT-Xent over a grid of temperatures τ and weights λ; NT-Xent over τ, the sliced Wasserstein distance over λ.
 Expected: projections of the embedding become more Gaussian as τ falls or λ grows; accuracy is best along a ridge.

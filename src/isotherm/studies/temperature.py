@@ -2,7 +2,7 @@
 
     isotherm study temperature --scale demo                            digits, 2¼ minutes on two cores
     isotherm study temperature --data cifar10                          all images, 2,000 steps a run: 1¼ hours
-    isotherm study temperature --data cifar100 --scale representative  the temperatures of Table 1: half an hour
+    isotherm study temperature --data cifar100 --scale representative  Table 1: estimated at half an hour
     isotherm study temperature-bank                                    with a memory bank, the paper's own setting
 
 The ordinary and the hard contrastive loss over twelve temperatures, the simple loss, the hard simple loss, the limit of

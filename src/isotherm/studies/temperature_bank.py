@@ -1,7 +1,7 @@
 """How does the temperature shape an embedding learnt with a memory bank? (Wang & Liu 2021, arXiv:2012.09740)
 
-    isotherm study temperature-bank --scale demo                digits, about two minutes on two cores
-    isotherm study temperature-bank --data cifar10              5,000 images, 2,000 steps a run: 1¼ hours
+    isotherm study temperature-bank --scale demo                digits, estimated at two minutes
+    isotherm study temperature-bank --data cifar10              5,000 images, 2,000 steps a run: estimated at 1¼ hours
 
 The study `temperature` in the paper's own setting: each image against its own past among all images, a linear head,
 one view. α of the hard losses is a part of the bank. An entry of the bank is as old as an epoch, so at small scale
