@@ -14,6 +14,7 @@ from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.papers import WANG_LIU
 from isotherm.experiments.sizes import BY_STEPS, SMOKE
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study
+from isotherm.studies import temperature
 
 TAU, STEPS = "loss.temperature", "steps"
 FEWER, MORE = "few steps", "many steps"
@@ -22,8 +23,8 @@ BASE = {"method": "simclr", "loss": "NTXentLoss", "monitor": 0}
 MEASURE = ("probes", "geometry")
 TEMPERATURES = (0.07, 0.1, 0.2, 0.3)
 ARMS = (
-    Arm(FEWER, {}, {TAU: TEMPERATURES, STEPS: (5, 500)}),
-    Arm(MORE, {}, {TAU: TEMPERATURES, STEPS: (10, 8000)}),
+    Arm(FEWER, {}, {TAU: TEMPERATURES, STEPS: (5, 500, 7800)}),
+    Arm(MORE, {}, {TAU: TEMPERATURES, STEPS: (10, 8000, 78_000)}),
 )
 SCALES = {
     "smoke": Scale("seconds, to see that everything works", SMOKE, only={STEPS: (5, 10)}),
@@ -34,6 +35,7 @@ SCALES = {
         data=BY_STEPS,
         only={STEPS: (500, 8000)},
     ),
+    "paper": replace(temperature.SCALES["paper"], about="§5.1, 20 and 200 epochs; a GPU", only={STEPS: (7800, 78_000)}),
 }
 ACCURACY = "Accuracy against temperature"
 CLAIMS = (
