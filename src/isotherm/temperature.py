@@ -19,12 +19,9 @@ from torch import Tensor, nn
 from isotherm import engine
 from isotherm.checks import positive
 from isotherm.engine.elementwise import Pull
+from isotherm.schedules import CosineSchedule as CosineSchedule
+from isotherm.schedules import temperature_range
 from isotherm.types import TemperatureLike
-
-
-def _range(tau_min: float, tau_max: float) -> None:
-    if positive("tau_min", tau_min) > positive("tau_max", tau_max):
-        raise ValueError(f"tau_min must not exceed tau_max, got {tau_min} and {tau_max}.")
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class _Profile:
     tau_max: float
 
     def __post_init__(self) -> None:
-        _range(self.tau_min, self.tau_max)
+        temperature_range(self.tau_min, self.tau_max)
 
     @property
     def lowest(self) -> float:
@@ -168,7 +165,7 @@ class Learnable(nn.Module):
 
     def __init__(self, initial: float = 0.07, lowest: float = 0.01, highest: float = 100.0) -> None:
         super().__init__()
-        _range(lowest, highest)
+        temperature_range(lowest, highest)
         if not lowest <= positive("initial", initial) <= highest:
             raise ValueError(f"initial must lie in [{lowest}, {highest}], got {initial}.")
         self.log_temperature = nn.Parameter(torch.tensor(math.log(initial)))
@@ -189,30 +186,6 @@ class Learnable(nn.Module):
 
     def extra_repr(self) -> str:
         return f"value={self.lowest:.4g}, limits={self.limits}"
-
-
-@dataclass(frozen=True)
-class CosineSchedule:
-    r"""A temperature that swings between τ₊ and τ₋ over the epochs of training.
-
-    .. math:: \tau(e) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(2 \pi e / T))
-
-    Kukleva et al. 2023 (arXiv:2303.13664), the baseline of DySTreSS's long-tail Tables 4 and 5.
-    Use: ``loss.temperature = schedule.at(epoch)``.
-    """
-
-    tau_min: float = 0.1
-    tau_max: float = 1.0
-    period: float = 400.0
-
-    def __post_init__(self) -> None:
-        _range(self.tau_min, self.tau_max)
-        positive("period", self.period)
-
-    def at(self, epoch: float) -> float:
-        """The temperature of this epoch; starts at tau_max."""
-        swing = 1 + math.cos(2 * math.pi * epoch / self.period)
-        return self.tau_min + (self.tau_max - self.tau_min) / 2 * swing
 
 
 @dataclass(frozen=True)
