@@ -34,6 +34,7 @@ SETTINGS = {
         {"profile": "monotone"},
         {"shift": -0.4, "scale": 0.7, "tau_min": 0.03, "tau_max": 0.05},
         {"profile": "shifted"},
+        {"profile": "left-half", "tau_min": 0.07, "tau_max": 0.1},
         {"detach": False},
     ],
     "AlignUniformLoss": [{"alpha": 1.0, "t": 3.0, "weight": 0.5}],
@@ -85,6 +86,10 @@ def shifted(s, low, high, shift, scale):
     return high
 
 
+def left_half(s, low, high):
+    return low + (high - low) / 2 * (1 + math.cos(math.pi / 0.5 * s)) if s <= 0 else high
+
+
 def tau(temperature, s):
     """The temperature at similarity s."""
     match temperature:
@@ -98,6 +103,8 @@ def tau(temperature, s):
             return monotone(s, temperature.tau_min, temperature.tau_max)
         case T.Shifted():
             return shifted(s, temperature.tau_min, temperature.tau_max, temperature.shift, temperature.scale)
+        case T.LeftHalf():
+            return left_half(s, temperature.tau_min, temperature.tau_max)
         case _ if callable(temperature):
             return temperature(s)
     return temperature

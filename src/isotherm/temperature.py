@@ -20,6 +20,10 @@ from isotherm import engine
 from isotherm.checks import positive
 from isotherm.engine.elementwise import Pull
 from isotherm.schedules import CosineSchedule as CosineSchedule
+from isotherm.schedules import LinearSchedule as LinearSchedule
+from isotherm.schedules import RandomSchedule as RandomSchedule
+from isotherm.schedules import Schedule as Schedule
+from isotherm.schedules import StepSchedule as StepSchedule
 from isotherm.schedules import temperature_range
 from isotherm.types import TemperatureLike
 
@@ -136,8 +140,9 @@ class Shifted(_Profile):
         \tau(s) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(\pi (\Delta s + s)/k))
         \quad\text{on the side of } {-\Delta s} \text{ that holds the minimum, else } \tau_+
 
-    DySTreSS (arXiv:2308.01140), Alg. 2. Δs = −0.4, k = 0.7 has its minimum at s = −0.3 and is flat above 0.4.
-    At Δs = 0, k = 1 the formula has its *peak* at 0: it is not Alg. 1, use `Cosine` for that.
+    DySTreSS (arXiv:2308.01140), Alg. 2. Δs = −0.4, k = 0.7 has its minimum at s = −0.3 and is flat above 0.4. Figure 7
+    calls Δs > 0, whose minimum lies in the right half, "Shifted Minima Ver. 1" and Δs < 0 "Ver. 2"; "Ver. 3" is
+    `LeftHalf`. At Δs = 0, k = 1 the formula has its *peak* at 0: it is not Alg. 1, use `Cosine` for that.
     """
 
     shift: float = -0.4
@@ -154,6 +159,24 @@ class Shifted(_Profile):
             return wave
         inside = s <= -self.shift if self.shift < 0 else s >= -self.shift
         return torch.where(inside, wave, self.tau_max)
+
+
+@dataclass(frozen=True)
+class LeftHalf(_Profile):
+    r"""The whole cosine profile in the left half: lowest at s = −½, and flat at τ₊ from 0 on.
+
+    .. math:: \tau(s) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(2 \pi s)) \text{ where } s \le 0,
+        \text{ else } \tau_+
+
+    DySTreSS (arXiv:2308.01140), §5.8 and fig. 7, "Shifted Minima Ver. 3". It is Alg. 2 with Δs = 0, k = 0.5 (the first
+    line of Table 15), read as the text says: at Δs = 0 the algorithm as printed takes the formula on both sides of 0.
+    Values: τ₊ at −1 and from 0 to 1, τ₋ at −½.
+    """
+
+    detach: bool = True
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return torch.cos(s.clamp_max(0) * (2 * math.pi)).mul(self._half).add(self.tau_min + self._half)
 
 
 class Learnable(nn.Module):

@@ -131,11 +131,14 @@ def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
     assert result.steps == 2
 
 
-def test_temperature_follows_its_schedule_over_epochs(tmp_path):
-    tau = {"name": "CosineSchedule", "tau_min": 0.1, "tau_max": 1.0, "period": 4}
+@pytest.mark.parametrize(
+    ("name", "expected"), [("CosineSchedule", [1.0, 0.55, 0.1]), ("StepSchedule", [0.1, 0.1, 1.0])]
+)
+def test_temperature_follows_its_schedule_over_epochs(name, expected, tmp_path):
+    tau = {"name": name, "tau_min": 0.1, "tau_max": 1.0, "period": 4}
     run(tmp_path / "a", epochs=3, **{"loss.temperature": tau})
     found = [line["temperature"] for line in lines(tmp_path / "a")]
-    np.testing.assert_allclose(found, [1.0, 0.55, 0.1])
+    np.testing.assert_allclose(found, expected)
 
 
 def test_a_large_seed_is_a_seed(tmp_path):
