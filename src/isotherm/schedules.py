@@ -68,7 +68,8 @@ class LinearSchedule(_Periodic):
 
     .. math:: \tau(e) = \tau_- + (\tau_+ - \tau_-)\,\left|1 - 2\,(e/T \bmod 1)\right|
 
-    Kukleva et al. 2023 (arXiv:2303.13664), among the alternatives to the cosine ("oscil"): the turning points are those of the cosine.
+    Kukleva et al. 2023 (arXiv:2303.13664), among the alternatives to the cosine ("oscil"), with its
+    turning points.
     """
 
     def _height(self, epoch: float) -> float:
@@ -81,7 +82,8 @@ class StepSchedule(_Periodic):
 
     .. math:: \tau(e) = \tau_- \text{ where } e/T \bmod 1 < \tfrac12, \text{ else } \tau_+
 
-    Kukleva et al. 2023 (arXiv:2303.13664), among the alternatives to the cosine ("step"): from low to high and back every T/2 = 200 epochs.
+    Kukleva et al. 2023 (arXiv:2303.13664), among the alternatives to the cosine ("step"): from low to
+    high and back, every T/2 = 200 epochs.
     """
 
     def _height(self, epoch: float) -> float:
@@ -94,8 +96,8 @@ class RandomSchedule(Schedule):
 
     .. math:: \tau(e) \sim \mathcal{U}(\tau_-, \tau_+)
 
-    Kukleva et al. 2023 (arXiv:2303.13664), among the alternatives to the cosine ("rand"). The paper does not say how often it draws; here once per
-    epoch, the same for the same `seed` and epoch.
+    Kukleva et al. 2023 (arXiv:2303.13664), among the alternatives to the cosine ("rand"). The paper does
+    not say how often it draws; here once per epoch, the same for the same `seed` and epoch.
     """
 
     seed: int = 0

@@ -133,7 +133,8 @@ class DySTreSSLoss(Loss):
 
     Manna et al. 2024 (DySTreSS, arXiv:2308.01140), eq. 1 with Alg. 1 (`profile="cosine"`), Alg. 2 (`shift` ≠ 0 or
     `profile="shifted"`), Table 10 (linear, exponential), appendix C (monotone) or §5.8 (left-half, its "Shifted Minima
-    Ver. 3"); the same as `NTXentLoss` with that `isotherm.temperature`. `detach=False` lets the gradient flow through τ(s), eq. 6–7.
+    Ver. 3"); the same as `NTXentLoss` with that `isotherm.temperature`. `detach=False` lets the gradient flow through
+    τ(s), eq. 6–7.
 
     Fixed points: log(1 + m) when all similarities are equal, m the number of negatives.
     """
