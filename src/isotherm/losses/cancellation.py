@@ -100,7 +100,7 @@ class FNCLoss(Loss):
             return views
         if len(views) < 2 + self.support:
             raise ValueError(
-                f"support={self.support} needs {2 + self.support} views of each item, so many besides two; got {len(views)}. "
-                f"Give {2 + self.support} (--views {2 + self.support}), or a smaller support."
+                f"support={self.support} needs {2 + self.support} views of each item, so many besides two; got "
+                f"{len(views)}. Give {2 + self.support} (--views {2 + self.support}), or a smaller support."
             )
         return views[: 2 + self.support]

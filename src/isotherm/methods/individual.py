@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -129,7 +130,7 @@ class ISogCLR(Method):
             tau, mass = (state[items].repeat(views) for state in (self.temperatures, self.log_masses))
             result = robust(pairs, tau, mass, self.tau_min, self.gamma, self.rho)
             value = world.mean(result.value)
-        mass = result.log_mass.unflatten(0, (views, -1)).logsumexp(0) - torch.tensor(float(views)).log()
+        mass = result.log_mass.unflatten(0, (views, -1)).logsumexp(0) - math.log(views)
         slope = result.slope.unflatten(0, (views, -1)).mean(0).clamp(-STEEPEST, STEEPEST)
         self.pending = (world.gather(items), world.gather(mass), world.gather(slope))
         return value
