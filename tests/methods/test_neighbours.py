@@ -17,7 +17,10 @@ from isotherm.losses.individual import robust, uncertain
 from isotherm.losses.laws import Kept, LargestTensor
 from isotherm.methods import Given, Network, method
 from isotherm.pairing import in_batch
+from isotherm.train import runs
+from isotherm.train.commandline import configure
 from isotherm.types import Batch
+from small_runs import run, weights
 
 WIDTH, ITEMS = 6, 20
 EXACT = {"rtol": 1e-9, "atol": 1e-11}
@@ -418,3 +421,25 @@ def test_mocov2_is_unchanged_by_a_shared_queue():
     q, k = unit(m.network(b.views[0])), unit(m.slow(b.views[1]))
     logits = torch.cat([(q * k).sum(1, keepdim=True), q @ m.queue.T], 1) / 0.2
     torch.testing.assert_close(m.compare(b), cross_entropy(logits, torch.zeros(8, dtype=torch.long)))
+
+
+def test_a_finished_run_tells_its_uncertainty_and_its_temperatures(tmp_path):
+    run(tmp_path / "tau", method="tau")
+    opened, tau = runs.open_run(tmp_path / "tau"), runs.open_method(tmp_path / "tau")
+    x = opened.recipe.plain(opened.images.at(torch.arange(9)), 8)
+    z = opened.network.encoder.eval()(x)
+    weight, bias = weights(tmp_path / "tau")["certainty.weight"], weights(tmp_path / "tau")["certainty.bias"]
+    expected = 0.1 * (1 + torch.exp(-(z @ weight.T + bias)[:, 0]))
+    torch.testing.assert_close(tau.uncertainty(x), expected.detach())
+    run(tmp_path / "isogclr", method="isogclr")
+    temperatures = runs.open_method(tmp_path / "isogclr").temperatures
+    assert len(temperatures) == 512
+    assert temperatures.unique().numel() > 100
+    assert temperatures.min() >= 0.05
+    assert temperatures.max() <= 1
+
+
+def test_nnclr_asks_at_a_temperature_of_a_tenth_unless_told_otherwise():
+    assert configure({"method": "nnclr"}).loss.settings["temperature"] == 0.1
+    assert configure({"method": "nnclr", "loss.temperature": 0.3}).loss.settings["temperature"] == 0.3
+    assert configure({"method": "nnclr", "loss": "DCLLoss"}).loss.name == "DCLLoss"
