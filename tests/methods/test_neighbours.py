@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 from torch import nn as tnn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 import processes
 from isotherm import nn, world
@@ -19,8 +19,10 @@ from isotherm.methods import Given, Network, method
 from isotherm.pairing import in_batch
 from isotherm.train import runs
 from isotherm.train.commandline import configure
+from isotherm.train.config import Runtime
+from isotherm.train.loop import train
 from isotherm.types import Batch
-from small_runs import run, weights
+from small_runs import SMALL, run, same, stopped_after_a_step, weights
 
 WIDTH, ITEMS = 6, 20
 EXACT = {"rtol": 1e-9, "atol": 1e-11}
@@ -416,13 +418,6 @@ def test_fnc_refuses_a_support_set_larger_than_the_views():
     assert some != more
 
 
-def test_mocov2_is_unchanged_by_a_shared_queue():
-    m, b = make("mocov2", nn.NTXentLoss(0.2), queue=7), batch(views=2)
-    q, k = unit(m.network(b.views[0])), unit(m.slow(b.views[1]))
-    logits = torch.cat([(q * k).sum(1, keepdim=True), q @ m.queue.T], 1) / 0.2
-    torch.testing.assert_close(m.compare(b), cross_entropy(logits, torch.zeros(8, dtype=torch.long)))
-
-
 def test_a_finished_run_tells_its_uncertainty_and_its_temperatures(tmp_path):
     run(tmp_path / "tau", method="tau")
     opened, tau = runs.open_run(tmp_path / "tau"), runs.open_method(tmp_path / "tau")
@@ -443,3 +438,12 @@ def test_nnclr_asks_at_a_temperature_of_a_tenth_unless_told_otherwise():
     assert configure({"method": "nnclr"}).loss.settings["temperature"] == 0.1
     assert configure({"method": "nnclr", "loss.temperature": 0.3}).loss.settings["temperature"] == 0.3
     assert configure({"method": "nnclr", "loss": "DCLLoss"}).loss.name == "DCLLoss"
+
+
+@pytest.mark.parametrize("more", [{"method": "nnclr", "method.queue": 300}, {"method": "isogclr"}, {"method": "tau"}])
+def test_a_run_that_was_stopped_resumes_to_the_same_weights_and_memory(more, tmp_path):
+    settings = {**SMALL, **more}
+    stopped_after_a_step(tmp_path / "a", settings)
+    train(configure(settings), Runtime(out=tmp_path / "a", resume=True, quiet=True))
+    run(tmp_path / "b", **more)
+    assert same(weights(tmp_path / "a"), weights(tmp_path / "b"))

@@ -29,8 +29,11 @@ class TaU(Method):
         \qquad c_i = \frac{1}{1 + e^{-o(x_i)}}
 
     Zhang et al. 2021 (Temperature as Uncertainty, arXiv:2110.04403); τ = 0.1 in their experiments. o is one more output
-    of the network, and :math:`\tau/c_i`, the view's own temperature, is its `uncertainty`: high for images that could
-    be many things, or that are unlike all it has seen.
+    of the network, and :math:`\tau/c_i`, the view's own temperature, is its `uncertainty`: the paper finds it high for
+    images that could be many things, or that are unlike all it has seen.
+
+    Fixed points: log(1 + m) when all certainties are 0, m negatives: there nothing more is learnt, and a learning rate
+    that is too high leads there (0.3 on the digits, where 0.1 does not).
 
     Differs from the paper: o is a linear output of the encoder's features, beside the head and not its last number, so
     that any head will do, also one that ends in BN. The authors' code leaves the positive out of the sum below, and
