@@ -34,7 +34,16 @@ SETTINGS = {
         {"profile": "monotone"},
         {"shift": -0.4, "scale": 0.7, "tau_min": 0.03, "tau_max": 0.05},
         {"profile": "shifted"},
+        {"profile": "left-half", "tau_min": 0.07, "tau_max": 0.1},
         {"detach": False},
+    ],
+    "FNCLoss": [
+        {"cancel": "eliminate"},
+        {"cancel": "eliminate", "top_k": 2, "threshold": None, "aggregate": "mean"},
+        {"cancel": "eliminate", "top_k": 100, "threshold": None},
+        {"top_k": 3, "threshold": None, "temperature": 0.5},
+        {"top_k": None, "threshold": 0.2, "aggregate": "mean"},
+        {"temperature": T.Cosine(0.07, 0.2), "threshold": -0.5},
     ],
     "AlignUniformLoss": [{"alpha": 1.0, "t": 3.0, "weight": 0.5}],
     "GeneralizedContrastiveLoss": [
@@ -85,6 +94,10 @@ def shifted(s, low, high, shift, scale):
     return high
 
 
+def left_half(s, low, high):
+    return low + (high - low) / 2 * (1 + math.cos(math.pi / 0.5 * s)) if s <= 0 else high
+
+
 def tau(temperature, s):
     """The temperature at similarity s."""
     match temperature:
@@ -98,6 +111,8 @@ def tau(temperature, s):
             return monotone(s, temperature.tau_min, temperature.tau_max)
         case T.Shifted():
             return shifted(s, temperature.tau_min, temperature.tau_max, temperature.shift, temperature.scale)
+        case T.LeftHalf():
+            return left_half(s, temperature.tau_min, temperature.tau_max)
         case _ if callable(temperature):
             return temperature(s)
     return temperature
@@ -189,9 +204,48 @@ def DySTreSSLoss(views, negatives=None, tau_min=0.07, tau_max=0.2, profile="cosi
     if profile == "shifted" or shift != 0:
         function = lambda s: shifted(s, tau_min, tau_max, shift, scale)  # noqa: E731
     else:
-        shape = {"cosine": cosine, "linear": linear, "exponential": exponential, "monotone": monotone}[profile]
+        shapes = {"cosine": cosine, "linear": linear, "exponential": exponential, "monotone": monotone}
+        shape = {**shapes, "left-half": left_half}[profile]
         function = lambda s: shape(s, tau_min, tau_max)  # noqa: E731
     return [nt_xent(p, n, function) for p, n in in_batch(views, negatives)]
+
+
+def FNCLoss(
+    views,
+    negatives=None,
+    temperature=0.1,
+    cancel="attract",
+    support=None,
+    top_k=10,
+    threshold=0.7,
+    aggregate="max",
+):
+    z = [unit(v) for v in views]
+    looking = z if support is None else z[: 2 + support]
+    values = []
+    for a in range(1 if negatives is not None else len(z)):
+        for i in range(len(z[0])):
+            others = [z[b][j] for b in range(len(z)) for j in range(len(z[0])) if j != i]
+            others = list(unit(negatives)) if negatives is not None else others
+            scores = []
+            for other in others:
+                seen = [dot(other, view[i]) for view in looking]
+                scores.append(max(seen) if aggregate == "max" else sum(seen) / len(seen))
+            ranked = sorted(range(len(others)), key=lambda k, scores=scores: -scores[k])
+            false = [k for k in ranked[:top_k] if threshold is None or scores[k] > threshold]
+            e = lambda s: math.exp(s / tau(temperature, s))  # noqa: E731
+            positives = [dot(z[a][i], z[b][i]) for b in range(len(z)) if b != a]
+            s = [dot(z[a][i], other) for other in others]
+            if cancel == "eliminate":
+                if len(false) == len(others):
+                    false = false[:-1]
+                below = sum(map(e, positives)) + sum(e(s[k]) for k in range(len(s)) if k not in false)
+                near = positives
+            else:
+                below = sum(map(e, positives)) + sum(map(e, s))
+                near = positives + [s[k] for k in false]
+            values.append(-sum(math.log(e(x) / below) for x in near) / len(near))
+    return values
 
 
 def MACLLoss(views, negatives=None, temperature=0.1, alpha=0.5, threshold=0.0):

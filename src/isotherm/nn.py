@@ -1,5 +1,6 @@
 """Every loss under its conventional name: ``isotherm.nn.NTXentLoss(temperature=0.2)(z0, z1)``."""
 
+from isotherm.losses.cancellation import *
 from isotherm.losses.decoupled import *
 from isotherm.losses.generalized import *
 from isotherm.losses.loss import Loss as Loss

@@ -67,6 +67,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_gives_others(tmp_path)
 
 
 LONGER = {
+    "fnc": {"views": 4},
+    "nnclr": {"method.queue": 512},
     "mocov2": {"method.queue": 512, "method.momentum": 0.9},
     "mocov3": {"method.momentum": 0.9},
     "byol": {"method.momentum": 0.9},
@@ -75,6 +77,10 @@ LONGER = {
     "barlow": {"lr": 0.01, "epochs": 20},
     "vicreg": {"lr": 0.02},
 }
+
+
+LEAST = dict.fromkeys(("fnc", "nnclr", "tau", "isogclr"), 0.05)
+"""What these gain at the least; they gain 0.29 or more."""
 
 
 @pytest.mark.slow
@@ -91,8 +97,10 @@ def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_pat
     recipe = built.material.recipe
     before = monitor(built.method.network, hundred, test, recipe)["knn"]
     train(config, Runtime(out=tmp_path / "a", quiet=True))
-    after = monitor(runs.open_run(tmp_path / "a").network, hundred, test, recipe)["knn"]
-    assert after > before
+    after = monitor(runs.open_run(tmp_path / "a").network, hundred, test, recipe)
+    assert after["knn"] > before + LEAST.get(name, 0)
+    if name in LEAST:
+        assert after["uniformity"] < -1  # it has not collapsed
 
 
 def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):
@@ -131,11 +139,14 @@ def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
     assert result.steps == 2
 
 
-def test_temperature_follows_its_schedule_over_epochs(tmp_path):
-    tau = {"name": "CosineSchedule", "tau_min": 0.1, "tau_max": 1.0, "period": 4}
+@pytest.mark.parametrize(
+    ("name", "expected"), [("CosineSchedule", [1.0, 0.55, 0.1]), ("StepSchedule", [0.1, 0.1, 1.0])]
+)
+def test_temperature_follows_its_schedule_over_epochs(name, expected, tmp_path):
+    tau = {"name": name, "tau_min": 0.1, "tau_max": 1.0, "period": 4}
     run(tmp_path / "a", epochs=3, **{"loss.temperature": tau})
     found = [line["temperature"] for line in lines(tmp_path / "a")]
-    np.testing.assert_allclose(found, [1.0, 0.55, 0.1])
+    np.testing.assert_allclose(found, expected)
 
 
 def test_a_large_seed_is_a_seed(tmp_path):

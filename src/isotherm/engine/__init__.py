@@ -1,20 +1,24 @@
 """Sums over rows of similarities that are never stored: potentials in tiles, exact gradients."""
 
 from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, Smooth
-from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
+from isotherm.engine.masks import Either, Listed, Mask, Nothing, Only, Periodic, Same, Unlike
+from isotherm.engine.neighbours import nearest, nearest_to_sets
 from isotherm.engine.reductions import Expectation, LogSumExp, Total
 from isotherm.engine.rows import apply_rows
 from isotherm.engine.select import kth_largest
 from isotherm.engine.tiles import reduce, tile_size
 
 __all__ = [
+    "Either",
     "Elementwise",
     "Expectation",
     "Gaussian",
     "Linear",
+    "Listed",
     "LogSumExp",
     "Mask",
     "Nothing",
+    "Only",
     "Periodic",
     "Same",
     "Smooth",
@@ -22,6 +26,8 @@ __all__ = [
     "Unlike",
     "apply_rows",
     "kth_largest",
+    "nearest",
+    "nearest_to_sets",
     "reduce",
     "tile_size",
 ]

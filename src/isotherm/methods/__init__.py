@@ -1,10 +1,12 @@
-"""How embeddings are made and what is remembered: SimCLR, a memory bank, MoCo, BYOL, SimSiam, SimCSE, references."""
+"""How embeddings are made and what is remembered: SimCLR, memories, slow copies, references."""
 
 from isotherm.methods.bank import MemoryBank
 from isotherm.methods.build import METHODS, method
 from isotherm.methods.in_batch import InBatch
+from isotherm.methods.individual import ISogCLR, TaU
 from isotherm.methods.method import Given, Method, MomentumCopy, Network
 from isotherm.methods.momentum import MoCoV2, MoCoV3
+from isotherm.methods.nnclr import NNCLR
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
 from isotherm.methods.simcse import SimCSE
@@ -12,8 +14,10 @@ from isotherm.methods.simcse import SimCSE
 __all__ = [
     "BYOL",
     "METHODS",
+    "NNCLR",
     "Autoencoder",
     "Given",
+    "ISogCLR",
     "InBatch",
     "MemoryBank",
     "Method",
@@ -24,5 +28,6 @@ __all__ = [
     "SimCSE",
     "SimSiam",
     "Supervised",
+    "TaU",
     "method",
 ]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from isotherm.checks import did_you_mean, known_settings
 from isotherm.losses.loss import Loss
 from isotherm.methods.bank import MemoryBank
 from isotherm.methods.in_batch import InBatch
+from isotherm.methods.individual import ISogCLR, TaU
 from isotherm.methods.method import Given, Method, Network
 from isotherm.methods.momentum import MoCoV2, MoCoV3
+from isotherm.methods.nnclr import NNCLR
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
 from isotherm.methods.simcse import SimCSE
@@ -38,6 +40,8 @@ class MethodSpec:
     encoder: str = "convnet"
     head: str = "dystress"
     """What stands before and after, unless told otherwise."""
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings that go without saying, by their dotted names."""
 
     @property
     def settings(self) -> dict[str, inspect.Parameter]:
@@ -59,11 +63,27 @@ METHODS = {
     "vicreg": MethodSpec(
         "variance, invariance, covariance, no negatives (VICReg)", InBatch, "VICRegLoss", is_its_loss=True
     ),
+    "fnc": MethodSpec(
+        "negatives like the item are positives or do not count; 8 more views find them (FNC)",
+        InBatch,
+        "FNCLoss",
+        is_its_loss=True,
+        views=10,
+    ),
+    "tau": MethodSpec("a temperature that the network predicts for each view: its uncertainty (TaU)", TaU),
+    "isogclr": MethodSpec("a temperature learnt for each item by robust optimization (iSogCLR)", ISogCLR),
     "bank": MethodSpec(
         "each item against a memory of all (instance discrimination)", MemoryBank, "NTXentLoss", views=1
     ),
     "mocov2": MethodSpec("keys of a slow copy, negatives from a queue (MoCo v2; CACR Alg. 3)", MoCoV2, "NTXentLoss"),
     "mocov3": MethodSpec("a predictor, keys of a slow copy (MoCo v3)", MoCoV3, "NTXentLoss", predictor=True),
+    "nnclr": MethodSpec(
+        "the nearest past embedding asks for the other view's prediction (NNCLR)",
+        NNCLR,
+        "NTXentLoss",
+        predictor=True,
+        usual={"loss": "NTXentLoss", "loss.temperature": 0.1},
+    ),
     "byol": MethodSpec("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
     "simsiam": MethodSpec("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
     "simcse": MethodSpec(

@@ -75,6 +75,11 @@ class Method(nn.Module):
         self.loss = loss
 
     @property
+    def compares(self) -> bool:
+        """Whether it compares embeddings by their directions."""
+        return self.loss is not None
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the results should know of how it was set for these data."""
         return ()
@@ -163,6 +168,14 @@ def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
         z = network(torch.cat([views[i] for i in numbers]) if len(numbers) > 1 else views[numbers[0]])
         embeddings |= dict(zip(numbers, z.chunk(len(numbers)), strict=True))
     return [embeddings[i] for i in range(len(views))]
+
+
+def push(queue: Tensor, place: Tensor, rows: Tensor) -> None:
+    """Write unit rows into a queue, first in first out, from `place` on; of more rows than it holds, the last."""
+    rows = rows[-len(queue) :]
+    queue[(place + torch.arange(len(rows), device=rows.device)) % len(queue)] = rows.to(queue.dtype)
+    place += len(rows)
+    place %= len(queue)
 
 
 def takes(loss: Loss, method: str, instead: str) -> Loss:

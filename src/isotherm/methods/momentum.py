@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotherm import world
 from isotherm.losses.loss import Loss, full_precision
-from isotherm.methods.method import Given, Method, MomentumCopy, Network, PredictsSlowCopy, takes, through
+from isotherm.methods.method import Given, Method, MomentumCopy, Network, PredictsSlowCopy, push, takes, through
 from isotherm.pairing import one_way, queued, unit
 from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
@@ -111,10 +111,7 @@ class MoCoV2(Method):
     def after_step(self) -> None:
         assert self.pending is not None
         self.slow.follow(self.network)
-        keys = unit(self.pending, "keys")[-len(self.queue) :]
-        self.queue[(self.place + torch.arange(len(keys), device=keys.device)) % len(self.queue)] = keys
-        self.place += len(keys)
-        self.place %= len(self.queue)
+        push(self.queue, self.place, unit(self.pending, "keys"))
         self.pending = None
 
 

@@ -24,7 +24,7 @@ class Built:
     material: Modality
     """What it learns from."""
     method: Method
-    tau: temperature.CosineSchedule | None
+    tau: temperature.Schedule | None
     """How the loss's temperature changes over epochs, if it does."""
 
 

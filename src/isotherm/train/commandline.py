@@ -213,7 +213,7 @@ def usual(settings: Mapping[str, Any]) -> Settings:
     """What goes without saying for this method and encoder, under whatever is said."""
     method = method_of(settings)
     if method != "simcse":
-        return {}
+        return nested(method_spec(method).usual)
     scratch = settings["encoder"].get("name", method_spec(method).encoder) == text.SMALL
     return nested(USUAL["sentences from scratch" if scratch else "sentences"])
 

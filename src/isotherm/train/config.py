@@ -62,7 +62,7 @@ class Config:
     normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
     encoder: Choice = setting(Choice(), "the network whose features are probed; your own: ./FILE.py:NAME")
     head: Choice = setting(Choice(), "what makes embeddings of features")
-    predictor: Choice = setting(Choice(), "what predicts (mocov3, byol, simsiam)")
+    predictor: Choice = setting(Choice(), "what predicts (mocov3, nnclr, byol, simsiam)")
     method: Choice = setting(Choice(), "how embeddings are made and compared; by default simclr, of sentences simcse")
     loss: Choice = setting(Choice(), "one of isotherm losses, or ./FILE.py:CLASS; by default the method's own")
     epochs: int | None = setting(40, "passes over the data")
