@@ -1,6 +1,6 @@
 """Sums over rows of similarities that are never stored: potentials in tiles, exact gradients."""
 
-from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, Smooth
+from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, Smooth, Softplus, softplus
 from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
 from isotherm.engine.reductions import Expectation, LogSumExp, Total
 from isotherm.engine.rows import apply_rows
@@ -18,10 +18,12 @@ __all__ = [
     "Periodic",
     "Same",
     "Smooth",
+    "Softplus",
     "Total",
     "Unlike",
     "apply_rows",
     "kth_largest",
     "reduce",
+    "softplus",
     "tile_size",
 ]
