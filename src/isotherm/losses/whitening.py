@@ -211,7 +211,7 @@ class ARBLoss(NegativeFree):
 
     def _of_everyone(self, *views: Tensor) -> Tensor:
         rows = [standardized(z).T for z in views]
-        bases = [decorrelated(z.detach(), self.eps, detach=True) for z in rows]
+        bases = [decorrelated(z.detach(), self.eps, detach=False) for z in rows]
         both = list(zip(rows, bases, strict=True))
         return torch.stack([_apart(za, ob) + _apart(zb, oa) for (za, oa), (zb, ob) in combinations(both, 2)]).mean()
 
@@ -235,8 +235,8 @@ def decorrelated(z: Tensor, eps: float, detach: bool) -> Tensor:
         return z @ inverse_root(z.T @ z / m, eps)
     values, vectors = torch.linalg.eigh(held.T @ held / m)
     root, least = (values.clamp_min(0) + eps).sqrt(), eps**0.5
-    inner = (vectors / (-m * least * root * (least + root))) @ vectors.T
-    return z / least + held @ (inner @ (held.T @ z))
+    along = held @ vectors  # kept apart: a product with 1/ε^1.5 in it would round away what is small
+    return z / least - (along / (m * least * root * (least + root))) @ (along.T @ z)
 
 
 class _InverseRoot(torch.autograd.Function):
