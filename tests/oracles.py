@@ -473,7 +473,9 @@ def WMSELoss(views, size=None, iterations=1, eps=1e-4, subsets=None):
     for items in [range(len(views[0]))] if subsets is None else subsets:
         z = [unit(whitened(v[list(items)], eps)) for v in views]
         pairs = list(combinations(z, 2))
-        total += sum(sum((x - y) ** 2 for x, y in zip(a[i], b[i], strict=True)) for a, b in pairs for i in range(len(a)))
+        total += sum(
+            sum((x - y) ** 2 for x, y in zip(a[i], b[i], strict=True)) for a, b in pairs for i in range(len(a))
+        )
         count += len(items) * len(pairs)
     return total / count
 

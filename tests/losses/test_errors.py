@@ -166,9 +166,17 @@ def test_top_k_beyond_the_negatives():
 @pytest.mark.parametrize(
     ("loss", "n", "words"),
     [
-        (nn.WMSELoss(), 5, "whitens 5 items at a time, which takes embeddings of fewer numbers than that; got 5. Use a "),
+        (
+            nn.WMSELoss(),
+            5,
+            "whitens 5 items at a time, which takes embeddings of fewer numbers than that; got 5. Use a ",
+        ),
         (nn.WMSELoss(), 4, "whitens 4 items at a time"),
-        (nn.WMSELoss(size=3), 7, "whitens 3 items at a time, .*; got 5. Use a larger batch or size, or a narrower head"),
+        (
+            nn.WMSELoss(size=3),
+            7,
+            "whitens 3 items at a time, .*; got 5. Use a larger batch or size, or a narrower head",
+        ),
     ],
 )
 def test_whitening_needs_more_items_than_numbers(loss, n, words):

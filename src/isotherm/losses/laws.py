@@ -50,7 +50,7 @@ EXEMPT = {
     ("length", "ZeroICLLoss"): "standardizes with a least variance of 1e-5",
     ("length", "ARBLoss"): "does not normalize",
 }
-SMOOTH = dict.fromkeys(("DySTreSSLoss", "ZeroCLLoss", "ZeroFCLLoss", "ZeroICLLoss"), {"detach": False})
+SMOOTH = {name: {"detach": False} for name in ("DySTreSSLoss", "ZeroCLLoss", "ZeroFCLLoss", "ZeroICLLoss")}
 """Settings under which the gradient is that of the value; the default detaches τ(s), or a whitening matrix."""
 EXTREMES = (0.001, 0.02, 100.0)
 """Temperatures at which everything must stay finite."""

@@ -27,9 +27,9 @@ class SigLIPLoss(Loss):
         \mathcal{L}_i = \log\left(1 + e^{-(t s_{ii} + b)}\right) + \sum_{k \ne i} \log\left(1 + e^{t s_{ik} + b}\right),
         \qquad s_{ik} = z^a_i \cdot z^b_k
 
-    Zhai et al. 2023 (SigLIP, arXiv:2303.15343), eq. 1 and Alg. 1. The scale t is 1/`temperature`; scale and `bias` are
-    trained with the network unless `learnable` is off, the scale as its logarithm. The bias starts low, since nearly all
-    answers are no. Both views ask, which gives each the other's value; more than two views: the mean over pairs of views.
+    Zhai et al. 2023 (SigLIP, arXiv:2303.15343), eq. 1 and Alg. 1. The scale t is 1/`temperature`; scale and `bias`
+    are trained with the network unless `learnable` is off, the scale as its logarithm. The bias starts low, as nearly
+    all answers are no. Both views ask and share the sum of the pairs; more than two: the mean over pairs of views.
 
     Fixed points: log(1 + e^−x) + (n − 1) log(1 + e^x) when all similarities are s, x = ts + b, n items.
     Differs from the paper: a temperature may depend on the similarity; several positives of a query are summed.

@@ -5,6 +5,7 @@ Whitening is a function of the whole batch, so every process gathers everyone's 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, ClassVar
@@ -74,8 +75,8 @@ class WMSELoss(NegativeFree):
         parts = max(1, n // (self.size or 2 * d))
         if n // parts <= d:
             raise ValueError(
-                f"WMSELoss whitens {n // parts} items at a time, which takes embeddings of fewer numbers than that; got "
-                f"{d}. Use a larger batch{' or size' if parts > 1 else ''}, or a narrower head (--head.width)."
+                f"WMSELoss whitens {n // parts} items at a time, which takes embeddings of fewer numbers than that; "
+                f"got {d}. Use a larger batch{' or size' if parts > 1 else ''}, or a narrower head (--head.width)."
             )
         subsets = list(self._subsets(n, parts, everyone.device))
 
@@ -107,8 +108,8 @@ class WMSELoss(NegativeFree):
         factor, failed = torch.linalg.cholesky_ex((1 - self.eps) * covariance + self.eps * identity)
         if failed.any():
             raise ValueError(
-                f"the covariance of {z.shape[1]} embeddings of {z.shape[2]} numbers has no Cholesky factor: they depend "
-                f"on each other. Use a larger eps, got {self.eps:g}, or a narrower head (--head.width)."
+                f"the covariance of {z.shape[1]} embeddings of {z.shape[2]} numbers has no Cholesky factor: they "
+                f"depend on each other. Use a larger eps, got {self.eps:g}, or a narrower head (--head.width)."
             )
         w = torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT
         u = w / torch.linalg.vector_norm(w, dim=2, keepdim=True).clamp_min(SHORTEST)
@@ -192,8 +193,8 @@ class ARBLoss(NegativeFree):
         + \left(1 - \tfrac1n\, z^b_{\cdot j} \cdot \mathrm{sg}(o^a_{\cdot j})\right)^2, \qquad
         O = Z \left(\tfrac1n Z^\top Z + \epsilon I\right)^{-1/2}
 
-    Zhang et al. 2022 (ARB, doi:10.1109/CVPR52688.2022.01610), a baseline in Table 8 of DySTreSS (arXiv:2308.01140). Z is
-    standardized: over the n items, every feature has mean 0 and variance 1. O gets no gradient. With fewer items than
+    Zhang et al. 2022 (ARB, doi:10.1109/CVPR52688.2022.01610), a baseline in Table 8 of DySTreSS (arXiv:2308.01140). Z
+    is standardized: over the n items, every feature has mean 0 and variance 1. O has no gradient. With fewer items than
     features, or features that depend on each other, no basis is nearest: `eps` then leaves out the directions that
     nothing points to. More than two views: the mean over pairs of views.
 
@@ -234,9 +235,10 @@ def decorrelated(z: Tensor, eps: float, detach: bool) -> Tensor:
     if not detach:
         return z @ inverse_root(z.T @ z / m, eps)
     values, vectors = torch.linalg.eigh(held.T @ held / m)
-    root, least = (values.clamp_min(0) + eps).sqrt(), eps**0.5
+    root, least = (values.clamp_min(0) + eps).sqrt(), math.sqrt(eps)
     along = held @ vectors  # kept apart: a product with 1/ε^1.5 in it would round away what is small
-    return z / least - (along / (m * least * root * (least + root))) @ (along.T @ z)
+    result: Tensor = z / least - (along / (m * least * root * (least + root))) @ (along.T @ z)
+    return result
 
 
 class _InverseRoot(torch.autograd.Function):
@@ -247,7 +249,8 @@ class _InverseRoot(torch.autograd.Function):
         values, vectors = torch.linalg.eigh(a)
         roots = (values.clamp_min(0) + eps).sqrt()
         ctx.save_for_backward(roots, vectors)
-        return (vectors / roots) @ vectors.T
+        result: Tensor = (vectors / roots) @ vectors.T
+        return result
 
     @staticmethod
     @once_differentiable

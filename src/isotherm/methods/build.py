@@ -59,7 +59,9 @@ METHODS = {
     "vicreg": MethodSpec(
         "variance, invariance, covariance, no negatives (VICReg)", InBatch, "VICRegLoss", is_its_loss=True
     ),
-    "wmse": MethodSpec("whitened views agree, no negatives (W-MSE)", InBatch, "WMSELoss", is_its_loss=True, head="wmse"),
+    "wmse": MethodSpec(
+        "whitened views agree, no negatives (W-MSE)", InBatch, "WMSELoss", is_its_loss=True, head="wmse"
+    ),
     "zerocl": MethodSpec(
         "decorrelated items and features, no negatives (Zero-CL)", InBatch, "ZeroCLLoss", is_its_loss=True
     ),
