@@ -1,6 +1,6 @@
 """Sums over rows of similarities that are never stored: potentials in tiles, exact gradients."""
 
-from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, Smooth, Softplus, softplus
+from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, Scaled, Smooth, Softplus, softplus
 from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
 from isotherm.engine.reductions import Expectation, LogSumExp, Total
 from isotherm.engine.rows import apply_rows
@@ -17,6 +17,7 @@ __all__ = [
     "Nothing",
     "Periodic",
     "Same",
+    "Scaled",
     "Smooth",
     "Softplus",
     "Total",

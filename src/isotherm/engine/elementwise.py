@@ -58,6 +58,34 @@ class Linear:
         return torch.mul(s, self.scale, out=out), lambda g: (g.mul_(self.scale), ())
 
 
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """f(s) = scale · s with a scale that is learnt: `Linear` with a gradient for its number."""
+
+    scale: Tensor
+
+    @property
+    def bound(self) -> float:
+        return abs(float(self.scale.detach()))
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        return (self.scale,)
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s * self.scale
+
+    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+        kept = s.clone()  # what is written into `out` may be overwritten
+        scale = self.scale.detach()
+
+        def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            slope = (g * kept).sum() if self.scale.requires_grad else None
+            return g.mul_(scale), (slope,)
+
+        return torch.mul(s, scale, out=out), pull
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """f(s) = exp(−t·d), with d = 2 − 2s the squared distance of unit vectors."""
@@ -88,7 +116,7 @@ def softplus(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Softplus:
-    """f(s) = log(1 + e^{E(s) + b}), with a bias b of one number."""
+    """f(s) = log(1 + e^{E(s) + b}), with a bias b that may be learnt."""
 
     energy: Elementwise
     bias: Tensor
@@ -110,7 +138,7 @@ class Softplus:
 
         def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             g.mul_(torch.neg(value).expm1_().neg_())  # the slope 1/(1 + e^−x) is 1 − e^−f
-            by_bias = g.sum().to(self.bias.dtype).reshape(self.bias.shape) if self.bias.requires_grad else None
+            by_bias = g.sum() if self.bias.requires_grad else None
             ds, slopes = pull_energy(g)
             return ds, (*slopes, by_bias)
 

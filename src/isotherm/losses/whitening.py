@@ -117,7 +117,7 @@ class WMSELoss(NegativeFree):
 
 
 class ZeroCLLoss(NegativeFree):
-    r"""How far items, and features, of two views are from correlating once each are uncorrelated among themselves.
+    r"""How far items and features, each decorrelated, are from correlating with themselves in the other view.
 
     .. math::
         \mathcal{L} = \mathcal{L}_\text{ICL} + \mathcal{L}_\text{FCL}
@@ -153,7 +153,7 @@ class ZeroCLLoss(NegativeFree):
 
 
 class ZeroICLLoss(ZeroCLLoss):
-    r"""How far an item of one view is from correlating with itself in the other, when with no other item it does.
+    r"""How far items that correlate with no other item are from correlating with themselves in the other view.
 
     .. math::
         \mathcal{L} = \sum_{i=1}^n \left(1 - \tfrac1d\, h^a_i \cdot h^b_i\right)^2, \qquad
@@ -170,7 +170,7 @@ class ZeroICLLoss(ZeroCLLoss):
 
 
 class ZeroFCLLoss(ZeroCLLoss):
-    r"""How far a feature of one view is from correlating with itself in the other, when with no other feature it does.
+    r"""How far features that correlate with no other one are from correlating with themselves in the other view.
 
     .. math::
         \mathcal{L} = \sum_{j=1}^d \left(1 - \tfrac1n\, h^a_{\cdot j} \cdot h^b_{\cdot j}\right)^2, \qquad
