@@ -66,6 +66,16 @@ SETTINGS = {
     "SupConLoss": [{"temperature": T.Cosine(0.07, 0.2)}],
     "BarlowTwinsLoss": [{"weight": 0.1}],
     "VICRegLoss": [{"invariance": 1.0, "variance": 2.0, "covariance": 3.0}],
+    "WMSELoss": [{"eps": 0.0}, {"eps": 0.3, "iterations": 3}],
+    "ZeroCLLoss": [{"eps": 0.3}, {"detach": False}],
+    "ZeroICLLoss": [{"eps": 1e-3}, {"detach": False}],
+    "ZeroFCLLoss": [{"eps": 1e-3}, {"detach": False}],
+    "ARBLoss": [{"eps": 0.1}],
+    "SigLIPLoss": [
+        {"temperature": 0.05, "bias": -3.0, "learnable": False},
+        {"temperature": T.Cosine(0.07, 0.2), "bias": 1.5},
+        {"temperature": 0.01, "bias": 0.0},
+    ],
 }
 
 
@@ -313,6 +323,20 @@ def HardNegativeLoss(views, negatives=None, temperature=0.5, beta=1.0, tau_plus=
     return values
 
 
+def SigLIPLoss(views, negatives=None, temperature=0.1, bias=-10.0, learnable=True):
+    def answer(positives, others):
+        yes = [math.log1p(math.exp(-(s / tau(temperature, s) + bias))) for s in positives]
+        return sum(yes) + sum(math.log1p(math.exp(s / tau(temperature, s) + bias)) for s in others)
+
+    if negatives is not None:
+        return [answer(p, n) for p, n in queue_rows(views, negatives)]
+    values = []
+    for a in range(len(views)):
+        blocks = [[answer(p, n) for p, n in rows] for rows in cross_view(views, a)]
+        values += [sum(parts) / len(parts) for parts in zip(*blocks, strict=True)]
+    return values
+
+
 # --- linear and hard ----------------------------------------------------------------------------
 
 
@@ -469,3 +493,88 @@ def VICRegLoss(views, invariance=25.0, variance=25.0, covariance=1.0):
     flat = [np.mean([max(0, 1 - math.sqrt(np.var(z[:, j], ddof=1) + 1e-4)) for j in range(d)]) for z in views]
     mixed = [sum(np.cov(z[:, i], z[:, j])[0, 1] ** 2 for i in range(d) for j in range(d) if i != j) / d for z in views]
     return invariance * apart + variance * np.mean(flat) + covariance * 2 * np.mean(mixed)
+
+
+# --- whitened -----------------------------------------------------------------------------------
+
+
+def cholesky(a):
+    """The lower factor of a symmetric matrix, entry by entry."""
+    factor = np.zeros_like(a)
+    for i in range(len(a)):
+        for j in range(i + 1):
+            rest = a[i, j] - sum(factor[i, k] * factor[j, k] for k in range(j))
+            factor[i, j] = math.sqrt(rest) if i == j else rest / factor[j, j]
+    return factor
+
+
+def whitened(rows, eps):
+    """W-MSE's eq. 3: mean 0 and, but for eps, covariance I; forward substitution with the Cholesky factor."""
+    m, d = rows.shape
+    centred = rows - sum(rows) / m
+    covariance = sum(np.outer(row, row) for row in centred) / (m - 1)
+    factor = cholesky((1 - eps) * covariance + eps * np.eye(d))
+    result = np.zeros_like(centred)
+    for row, out in zip(centred, result, strict=True):
+        for j in range(d):
+            out[j] = (row[j] - sum(factor[j, k] * out[k] for k in range(j))) / factor[j, j]
+    return result
+
+
+def WMSELoss(views, size=None, iterations=1, eps=1e-4, subsets=None):
+    """`subsets` are the loss's own draws, the items of each sub-batch: what it drew is not what is tested."""
+    total = count = 0
+    for items in [range(len(views[0]))] if subsets is None else subsets:
+        z = [unit(whitened(v[list(items)], eps)) for v in views]
+        pairs = list(combinations(z, 2))
+        total += sum(
+            sum((x - y) ** 2 for x, y in zip(a[i], b[i], strict=True)) for a, b in pairs for i in range(len(a))
+        )
+        count += len(items) * len(pairs)
+    return total / count
+
+
+def standardized_rows(x):
+    return np.stack([(row - np.mean(row)) / math.sqrt(np.mean((row - np.mean(row)) ** 2) + 1e-5) for row in x])
+
+
+def inverse_root(x, eps):
+    """(x xᵀ/m + ε)^(−1/2), by eigenvectors."""
+    k, m = x.shape
+    gram = np.array([[dot(x[i], x[j]) / m for j in range(k)] for i in range(k)])
+    values, vectors = np.linalg.eigh(gram)
+    return sum(np.outer(v, v) / math.sqrt(value + eps) for value, v in zip(values, vectors.T, strict=True))
+
+
+def decorrelation(views, held, eps):
+    """Σ (1 − correlation)² of the rows of whitened views; the matrices are those of `held`."""
+    matrices = [inverse_root(standardized_rows(v), eps) for v in held]
+    h = [matrix @ standardized_rows(v) for matrix, v in zip(matrices, views, strict=True)]
+    terms = [sum((1 - np.mean(x * y)) ** 2 for x, y in zip(a, b, strict=True)) for a, b in combinations(h, 2)]
+    return np.mean(terms)
+
+
+def ZeroICLLoss(views, eps=0.01, detach=True, held=None):
+    """`held` are the views that the whitening matrices are of, if not the same."""
+    return decorrelation(views, views if held is None else held, eps)
+
+
+def ZeroFCLLoss(views, eps=0.01, detach=True, held=None):
+    held = views if held is None else held
+    return decorrelation([v.T for v in views], [v.T for v in held], eps)
+
+
+def ZeroCLLoss(views, eps=0.01, detach=True, held=None):
+    return ZeroICLLoss(views, eps, held=held) + ZeroFCLLoss(views, eps, held=held)
+
+
+def ARBLoss(views, eps=1e-5, held=None):
+    held = [standardized_rows(v.T) for v in (views if held is None else held)]
+    bases = [inverse_root(x, eps) @ x for x in held]
+    z = [standardized_rows(v.T) for v in views]
+    terms = []
+    for a, b in combinations(range(len(z)), 2):
+        forth = sum((1 - np.mean(x * o)) ** 2 for x, o in zip(z[a], bases[b], strict=True))
+        back = sum((1 - np.mean(x * o)) ** 2 for x, o in zip(z[b], bases[a], strict=True))
+        terms.append(forth + back)
+    return np.mean(terms)

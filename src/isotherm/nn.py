@@ -5,6 +5,8 @@ from isotherm.losses.decoupled import *
 from isotherm.losses.generalized import *
 from isotherm.losses.loss import Loss as Loss
 from isotherm.losses.negative_free import *
+from isotherm.losses.sigmoid import *
 from isotherm.losses.simple import *
 from isotherm.losses.softmax import *
 from isotherm.losses.transport import *
+from isotherm.losses.whitening import *

@@ -138,11 +138,33 @@ def test_all_equal_embeddings_have_the_documented_value():
         "VICRegLoss": 25 * (1 - 0.01),
         "BYOLLoss": 0.0,
         "SimSiamLoss": -1.0,
+        "WMSELoss": 2.0,
+        "ZeroICLLoss": n,
+        "ZeroFCLLoss": d,
+        "ZeroCLLoss": n + d,
+        "ARBLoss": 2 * d,
     } | dict.fromkeys(
         ["SimpleContrastiveLoss", "HardSimpleLoss", "TripletLimitLoss", "CACRLoss", "UAURLoss", "AlignUniformLoss"], 0.0
     )
     for name, value in expected.items():
         assert LOSSES[name]()(ones, ones).item() == pytest.approx(value, abs=1e-12), name
+    sigmoid = nn.SigLIPLoss(temperature=0.5, bias=1.0, learnable=False)  # x = 3
+    expected = math.log1p(math.exp(-3)) + (n - 1) * math.log1p(math.exp(3))
+    assert sigmoid(ones, ones).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_uncorrelated_views_that_agree_have_the_documented_value():
+    n, d = 9, 4
+    basis = torch.linalg.qr(torch.randn(n, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+    centred = torch.cat([torch.ones(n, 1, dtype=torch.float64), basis[:, : n - 1]], 1)
+    z = torch.linalg.qr(centred).Q[:, 1 : d + 1] * math.sqrt(n)  # features: mean 0, variance 1, no correlations
+    assert nn.WMSELoss()(z, 3 * z + 1).item() == pytest.approx(0, abs=1e-12)
+    assert nn.ZeroFCLLoss(eps=0.3)(z, z).item() == pytest.approx(d * (0.3 / 1.3) ** 2, rel=1e-4)
+    assert nn.ARBLoss(eps=1e-9)(z, z).item() == pytest.approx(0, abs=1e-9)
+    assert nn.ZeroICLLoss(eps=0.3)(z.T, z.T).item() == pytest.approx(d * (0.3 / 1.3) ** 2, rel=1e-4)
+    many = nn.ZeroICLLoss(eps=1e-9)(z, z).item()
+    assert many == pytest.approx((n - d + 1) ** 2 / n, rel=0.5)
+    assert many >= (n - d + 1) ** 2 / n
 
 
 def test_relative_penalties_are_the_closed_form_gradients():

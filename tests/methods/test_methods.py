@@ -315,6 +315,14 @@ REFUSED = [
     ("cacr", nn.NTXentLoss(), "'cacr' is CACRLoss in the batch"),
     ("cmc", nn.NTXentLoss(), "'cmc' is CMCLoss in the batch"),
     ("barlow", nn.BYOLLoss(), "use --method byol"),
+    ("wmse", nn.VICRegLoss(), "'wmse' is WMSELoss in the batch"),
+    ("zerocl", nn.ARBLoss(), "'zerocl' is ZeroCLLoss in the batch"),
+    ("arb", nn.ZeroFCLLoss(), "'arb' is ARBLoss in the batch"),
+    ("siglip", nn.InfoNCELoss(), "'siglip' is SigLIPLoss in the batch"),
+    ("mocov2", nn.WMSELoss(), "its queue, but WMSELoss compares no items"),
+    ("bank", nn.ZeroICLLoss(), "but ZeroICLLoss compares no items"),
+    ("mocov3", nn.ARBLoss(), "but ARBLoss compares no items"),
+    ("byol", nn.SigLIPLoss(), "it takes BYOLLoss or SimSiamLoss, not SigLIPLoss"),
 ]
 
 

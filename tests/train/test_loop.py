@@ -76,11 +76,12 @@ LONGER = {
     "vae": {"lr": 3e-3, "optimizer": "adam", "weight_decay": 0.0, "recipe": "none", "epochs": 60},
     "barlow": {"lr": 0.01, "epochs": 20},
     "vicreg": {"lr": 0.02},
+    "zerocl": {"lr": 0.001},
+    "arb": {"lr": 0.01},
+    "siglip": {"lr": 0.05},
 }
-
-
-LEAST = dict.fromkeys(("fnc", "nnclr", "tau", "isogclr"), 0.05)
-"""What these gain at the least; they gain 0.29 or more."""
+AHEAD = dict.fromkeys(("fnc", "nnclr", "tau", "isogclr", "wmse", "zerocl", "arb", "siglip"), 0.05)
+"""By how much accuracy must grow, where more than a little is known; they gain far more."""
 
 
 @pytest.mark.slow
@@ -95,12 +96,13 @@ def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_pat
     hundred = fraction(built.material.images, 100)
     built.method.eval()
     recipe = built.material.recipe
-    before = monitor(built.method.network, hundred, test, recipe)["knn"]
+    before = monitor(built.method.network, hundred, test, recipe)
     train(config, Runtime(out=tmp_path / "a", quiet=True))
     after = monitor(runs.open_run(tmp_path / "a").network, hundred, test, recipe)
-    assert after["knn"] > before + LEAST.get(name, 0)
-    if name in LEAST:
-        assert after["uniformity"] < -1  # it has not collapsed
+    assert after["knn"] > before["knn"] + AHEAD.get(name, 0.0)
+    if name in AHEAD:  # it has not collapsed: spread over the sphere, in many directions
+        assert after["uniformity"] < -1
+        assert after["effective_rank"] > 4
 
 
 def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):

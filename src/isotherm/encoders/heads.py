@@ -117,6 +117,10 @@ HEADS = {
     ),
     # A.1 follows SimCLR, "where the Linear layers are followed by" BN: whether the last one shifts it does not say.
     "dystress": Preset("DySTreSS (arXiv:2308.01140) A.1: SimCLR's, each layer followed by BN", {"bn_last": True}),
+    "wmse": Preset(
+        "W-MSE (arXiv:2007.06346) §4: two layers, BN inside, width 64 on CIFAR (128 on STL-10 and Tiny ImageNet)",
+        {"hidden": 1024, "width": 64},
+    ),
     "mlp-bn": Preset(
         "two layers, BN after each, the last without scale and shift, as in MoCo v3 (arXiv:2104.02057): for short runs",
         {"bn_last": True, "affine_last": False},

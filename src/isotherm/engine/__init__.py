@@ -1,6 +1,6 @@
 """Sums over rows of similarities that are never stored: potentials in tiles, exact gradients."""
 
-from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, Smooth
+from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, Scaled, Smooth, Softplus, softplus
 from isotherm.engine.masks import Either, Listed, Mask, Nothing, Only, Periodic, Same, Unlike
 from isotherm.engine.neighbours import nearest, nearest_to_sets
 from isotherm.engine.reductions import Expectation, LogSumExp, Total
@@ -21,7 +21,9 @@ __all__ = [
     "Only",
     "Periodic",
     "Same",
+    "Scaled",
     "Smooth",
+    "Softplus",
     "Total",
     "Unlike",
     "apply_rows",
@@ -29,5 +31,6 @@ __all__ = [
     "nearest",
     "nearest_to_sets",
     "reduce",
+    "softplus",
     "tile_size",
 ]

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 Pull = Callable[[Tensor], tuple[Tensor, tuple[Tensor | None, ...]]]
 """dL/df of a tile ↦ dL/ds of the tile and dL/dθ of each parameter. May overwrite its argument."""
@@ -57,6 +58,34 @@ class Linear:
         return torch.mul(s, self.scale, out=out), lambda g: (g.mul_(self.scale), ())
 
 
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """f(s) = scale · s with a scale that is learnt: `Linear` with a gradient for its number."""
+
+    scale: Tensor
+
+    @property
+    def bound(self) -> float:
+        return abs(float(self.scale.detach()))
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        return (self.scale,)
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s * self.scale
+
+    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+        kept = s.clone()  # what is written into `out` may be overwritten
+        scale = self.scale.detach()
+
+        def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            slope = (g * kept).sum() if self.scale.requires_grad else None
+            return g.mul_(scale), (slope,)
+
+        return torch.mul(s, scale, out=out), pull
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """f(s) = exp(−t·d), with d = 2 − 2s the squared distance of unit vectors."""
@@ -74,6 +103,46 @@ class Gaussian:
     def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
         value = torch.sub(s, 1, out=out).mul_(2 * self.t).exp_()
         return value, lambda g: (g.mul_(value).mul_(2 * self.t), ())
+
+
+LINEAR_ABOVE = 40.0
+"""Where log(1 + e^x) is x to the last bit of any float type."""
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + e^x)."""
+    return functional.softplus(x, threshold=LINEAR_ABOVE)
+
+
+@dataclass(frozen=True, eq=False)
+class Softplus:
+    """f(s) = log(1 + e^{E(s) + b}), with a bias b that may be learnt."""
+
+    energy: Elementwise
+    bias: Tensor
+
+    @property
+    def bound(self) -> float:
+        return self.energy.bound + abs(float(self.bias.detach())) + 1.0
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        return (*self.energy.parameters, self.bias)
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return softplus(self.energy(s) + self.bias)
+
+    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+        energy, pull_energy = self.energy.on_tile(s, out)
+        value = out.copy_(softplus(energy.add_(self.bias.detach())))
+
+        def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            g.mul_(torch.neg(value).expm1_().neg_())  # the slope 1/(1 + e^−x) is 1 − e^−f
+            by_bias = g.sum() if self.bias.requires_grad else None
+            ds, slopes = pull_energy(g)
+            return ds, (*slopes, by_bias)
+
+        return value, pull
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,18 @@ METHODS = {
     ),
     "tau": MethodSpec("a temperature that the network predicts for each view: its uncertainty (TaU)", TaU),
     "isogclr": MethodSpec("a temperature learnt for each item by robust optimization (iSogCLR)", ISogCLR),
+    "wmse": MethodSpec(
+        "whitened views agree, no negatives (W-MSE)", InBatch, "WMSELoss", is_its_loss=True, head="wmse"
+    ),
+    "zerocl": MethodSpec(
+        "decorrelated items and features, no negatives (Zero-CL)", InBatch, "ZeroCLLoss", is_its_loss=True
+    ),
+    "arb": MethodSpec(
+        "features agree with the basis nearest to the other view's (ARB)", InBatch, "ARBLoss", is_its_loss=True
+    ),
+    "siglip": MethodSpec(
+        "yes or no for every pair of items of two views (SigLIP)", InBatch, "SigLIPLoss", is_its_loss=True
+    ),
     "bank": MethodSpec(
         "each item against a memory of all (instance discrimination)", MemoryBank, "NTXentLoss", views=1
     ),
@@ -143,4 +155,6 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
         raise ValueError(f"hard negatives need --method simcse; {name} would take them for positives.")
     offered = {"loss": loss, "given": given}
     make: Callable[..., Method] = spec.kind
-    return make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)
+    result = make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)
+    result.seed = given.seed
+    return result

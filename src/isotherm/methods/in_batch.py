@@ -15,8 +15,8 @@ from isotherm.types import Batch
 class InBatch(Method):
     """Every view through one network; the loss compares them as it sees fit.
 
-    SimCLR (arXiv:2002.05709) with NT-Xent, CMC with its loss, CACR with K + 1 views, Barlow Twins, VICReg, and with
-    `SupConLoss` supervised contrastive learning.
+    SimCLR (arXiv:2002.05709) with NT-Xent, CMC with its loss, CACR with K + 1 views, Barlow Twins, VICReg, W-MSE,
+    Zero-CL, ARB, SigLIP, and with `SupConLoss` supervised contrastive learning.
     """
 
     def __init__(self, network: Network, loss: Loss) -> None:

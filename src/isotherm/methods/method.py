@@ -85,8 +85,10 @@ class Method(nn.Module):
         return ()
 
     def at(self, step: int, steps: int) -> None:
-        """Tell it where in the training it is."""
+        """Tell it, and its loss, where in the training it is."""
         self.step, self.progress = step, step / max(1, steps)
+        if self.loss is not None:
+            self.loss.at(self.seed, step)
 
     def embed(self, batch: Batch) -> list[Tensor]:
         """What the trained network makes of each view; the gradient flows through it."""
