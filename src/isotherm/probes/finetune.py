@@ -48,10 +48,10 @@ def finetune(
     DySTreSS (arXiv:2308.01140), A.2: SGD, 50 epochs, batch 128, learning rate 0.1, or 1.0 with two classes, times 0.1
     after 30 and 40 epochs (in proportion if `epochs` says otherwise). Momentum and weight decay are not stated: none.
 
-    `class_weights`: None, as the paper has it for natural images; or one number per class; or the name of one of its medical
-    sets (`CLASS_WEIGHTS`); or "balanced", which gives each class the size of the largest one over its own, as the
-    numbers for Chaoyang look. With two classes there is one logit, and class 1 weighs what `class_weights` says relative
-    to class 0: the paper's positive class weight.
+    `class_weights`: None, as the paper has it for natural images; or one number per class; or the name of one of its
+    medical sets (`CLASS_WEIGHTS`); or "balanced", which gives each class the size of the largest one over its own, as the
+    numbers for Chaoyang look. With two classes there is one logit, and class 1 weighs what `class_weights` says
+    relative to class 0: the paper's positive class weight.
 
     Works on a copy: the given encoder is not changed. Training images are the first view of `recipe`, test images
     are plain, of its size unless `size` is given. A last batch of a single image is left out, which batch
@@ -132,7 +132,9 @@ def _weights(given: ClassWeights, labels: Tensor, classes: int) -> Tensor:
             return counts.max() / counts.clamp_min(1)  # a class without images is never asked for
         if given not in CLASS_WEIGHTS:
             known = ", ".join(CLASS_WEIGHTS)
-            raise ValueError(f"class_weights is 'balanced', None or one number per class, or one of {known}; got '{given}'.")
+            raise ValueError(
+                f"class_weights is 'balanced', None or one number per class, or one of {known}; got '{given}'."
+            )
         given = CLASS_WEIGHTS[given]
     weights = torch.tensor([float(w) for w in given])
     if len(weights) != classes:

@@ -112,7 +112,7 @@ PROTOCOLS = {
         ),
         Protocol(
             "simclr",
-            "SimCLR (arXiv:2002.05709), B.6, whose linear evaluation Chen & Li follow: 90 epochs, Nesterov's momentum 0.9, "
+            "SimCLR (arXiv:2002.05709), B.6, whose linear evaluation Chen & Li follow: 90 epochs, Nesterov's momentum, "
             "batch 4096, rate 0.1 · batch/256, no decay of weights; that it falls along a cosine is its code's",
             "sgd",
             lr=1.6,
@@ -124,7 +124,7 @@ PROTOCOLS = {
         ),
         Protocol(
             "lightly",
-            "lightly's ImageNet benchmark, with which DySTreSS evaluates: SimCLR's with plain momentum, batch 256, rate 0.1",
+            "lightly's ImageNet benchmark, which DySTreSS uses: SimCLR's with plain momentum, batch 256, rate 0.1",
             "sgd",
             lr=0.1,
             epochs=90,
