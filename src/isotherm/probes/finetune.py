@@ -49,8 +49,8 @@ def finetune(
     after 30 and 40 epochs (in proportion if `epochs` says otherwise). Momentum and weight decay are not stated: none.
 
     `class_weights`: None, as the paper has it for natural images; or one number per class; or the name of one of its
-    medical sets (`CLASS_WEIGHTS`); or "balanced", which gives each class the size of the largest one over its own, as the
-    numbers for Chaoyang look. With two classes there is one logit, and class 1 weighs what `class_weights` says
+    medical sets (`CLASS_WEIGHTS`); or "balanced", which gives each class the size of the largest one over its own, as
+    the numbers for Chaoyang look. With two classes there is one logit, and class 1 weighs what `class_weights` says
     relative to class 0: the paper's positive class weight.
 
     Works on a copy: the given encoder is not changed. Training images are the first view of `recipe`, test images
