@@ -30,7 +30,7 @@ def add(commands: terminal.Commands) -> None:
         type=float,
         default=THROUGHPUT,
         metavar="V",
-        help=f"views per second of ResNet-50 at 224 pixels, forward and backward, that the GPU takes ({THROUGHPUT:.0f})",
+        help=f"views per second of ResNet-50 at 224 pixels, forward and backward, of the GPU ({THROUGHPUT:.0f})",
     )
     presets.set_defaults(run=run)
 
