@@ -32,6 +32,7 @@ SETTINGS = {
         {"profile": "linear"},
         {"profile": "exponential", "tau_min": 0.1},
         {"profile": "monotone"},
+        {"profile": "left"},
         {"shift": -0.4, "scale": 0.7, "tau_min": 0.03, "tau_max": 0.05},
         {"profile": "shifted"},
         {"detach": False},
@@ -76,6 +77,10 @@ def exponential(s, low, high, rate=3.5):
     return high - (high - low) * math.exp(-rate * abs(s))
 
 
+def left_half(s, low, high):
+    return high if s > 0 else low + 0.5 * (high - low) * (1 + math.cos(2 * math.pi * s))
+
+
 def monotone(s, low, high):
     return low + 0.5 * (high - low) * (1 - math.cos(math.pi * (1 + s) / 2))
 
@@ -95,6 +100,8 @@ def tau(temperature, s):
             return linear(s, temperature.tau_min, temperature.tau_max)
         case T.Exponential():
             return exponential(s, temperature.tau_min, temperature.tau_max, temperature.rate)
+        case T.LeftHalf():
+            return left_half(s, temperature.tau_min, temperature.tau_max)
         case T.Monotone():
             return monotone(s, temperature.tau_min, temperature.tau_max)
         case T.Shifted():
@@ -190,7 +197,14 @@ def DySTreSSLoss(views, negatives=None, tau_min=0.07, tau_max=0.2, profile="cosi
     if profile == "shifted" or shift != 0:
         function = lambda s: shifted(s, tau_min, tau_max, shift, scale)  # noqa: E731
     else:
-        shape = {"cosine": cosine, "linear": linear, "exponential": exponential, "monotone": monotone}[profile]
+        shapes = {
+            "cosine": cosine,
+            "linear": linear,
+            "exponential": exponential,
+            "monotone": monotone,
+            "left": left_half,
+        }
+        shape = shapes[profile]
         function = lambda s: shape(s, tau_min, tau_max)  # noqa: E731
     return [nt_xent(p, n, function) for p, n in in_batch(views, negatives)]
 

@@ -159,6 +159,25 @@ class Shifted(_Profile):
         return torch.where(inside, wave, self.tau_max)
 
 
+@dataclass(frozen=True)
+class LeftHalf(_Profile):
+    r"""The cosine profile all in the left half: τ₋ at s = −1/2, τ₊ at −1 and from 0 on.
+
+    .. math::
+        \tau(s) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos 2\pi s)
+        \quad\text{where } s \le 0, \text{ else } \tau_+
+
+    DySTreSS (arXiv:2308.01140), §5.8, "Shifted Minima Ver. 3". Alg. 2 as printed does not reach it: at Δs = 0, k = 1/2
+    it has a second minimum at s = 1/2.
+    """
+
+    detach: bool = True
+
+    def __call__(self, s: Tensor) -> Tensor:
+        wave = torch.cos(s.clamp(max=0) * (2 * math.pi))
+        return wave.mul(self._half).add(self.tau_min + self._half)
+
+
 class Learnable(nn.Module):
     """A temperature that is trained with the network, as in CLIP (Radford et al. 2021, arXiv:2103.00020, §2.5).
 

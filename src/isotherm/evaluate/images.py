@@ -72,13 +72,14 @@ def assess(
     options.check()
     options.note("opening the run", "")
     run = open_run(Path(source))
-    if run.test is None:
+    test = run.test
+    if test is None:
         raise ValueError(f"{run.config.data} has no part '{run.config.test}' to judge on.")
     run = replace(run, images=with_labels(run.images))
-    if not (labelled(run.images) and labelled(run.test)):
+    if not (labelled(run.images) and labelled(test)):
         raise ValueError(f"{run.config.data} has no labels; `isotherm inspect` examines an embedding without them.")
     scores: dict[str, Score | Spread] = {}
-    known = run.test.subset(torch.isin(run.test.labels, run.images.labels).nonzero()[:, 0])
+    known = test.subset(torch.isin(test.labels, run.images.labels).nonzero()[:, 0])
     fixed: tuple[Tensor, Tensor] | None = None
     for name in probes:
         if not (name in AUGMENTED or name.endswith("finetune")) and fixed is None:

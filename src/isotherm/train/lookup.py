@@ -20,7 +20,10 @@ from isotherm.losses import catalogue
 from isotherm.losses.loss import Loss
 from isotherm.train.choice import Choice
 
-TEMPERATURES = ("Constant", "Cosine", "Linear", "Exponential", "Monotone", "Shifted", "Learnable", "CosineSchedule")
+TEMPERATURES = (
+    *("Constant", "Cosine", "Linear", "Exponential", "Monotone", "Shifted", "LeftHalf"),
+    *("Learnable", "CosineSchedule"),
+)
 """Those of isotherm.temperature that have a name."""
 
 

@@ -1,5 +1,6 @@
 """CACR (arXiv:2105.03746) on ImageNet, in MoCo v2 (Alg. 3) and MoCo v3, with rivals: tables 4, 5, 15, 16 and 18."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from isotherm.train.presets.preset import Preset, Published, Settings, of, printed, with_loss, with_method
@@ -57,7 +58,7 @@ _MORE = {
     "cacr-imagenet": (Published("Table 5", 69.5),),
     "cacr-imagenet-k4": (Published("Table 5", 70.4), Published("Table 16", 70.4)),
 }
-_BY_EPOCHS = {
+_BY_EPOCHS: Mapping[str, Mapping[int, tuple[tuple[float, str], ...]]] = {
     "mocov2-imagenet": {
         100: ((67.4, "Table 16"),),
         400: ((71.0, "Table 16"),),

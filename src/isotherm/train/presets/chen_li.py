@@ -1,5 +1,8 @@
 """Chen & Li 2021 (arXiv:2011.02803): five losses (tables D.1 to D.3), random bits, digits on images."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from isotherm.train.presets.preset import Preset, Published, of, with_loss, with_method
 
 # App. D: a square-root learning rate. The rates (0.2 on CIFAR, 0.075 on ImageNet), τ and widths are what the author
@@ -29,7 +32,7 @@ _CIFAR = {
     "lr": 0.2,
 }
 _IMAGENET = {**_CIFAR, "data": "imagenet", "recipe": "simclr", "head.width": 128, "batch": 1024, "lr": 0.075}
-_LOSSES = {
+_LOSSES: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "": ("NT-Xent, τ = 0.2", "NTXentLoss", {"temperature": 0.2}),
     "-decoupled": ("decoupled NT-Xent, τ = 1, λ = 0.1", "DecoupledNTXentLoss", {"temperature": 1.0, "weight": 0.1}),
     **{
