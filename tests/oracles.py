@@ -60,6 +60,7 @@ SETTINGS = {
         {"repulsion": "uniform", "cost": "rbf"},
         {"margin": -0.4},
         {"detach_weights": True},
+        {"negatives_from": "other", "t_neg": 0.9},
     ],
     "UAURLoss": [{"cost": "inner"}],
     "CMCLoss": [{"temperature": 0.3}],
@@ -117,12 +118,12 @@ def tau(temperature, s):
             return linear(s, temperature.tau_min, temperature.tau_max)
         case T.Exponential():
             return exponential(s, temperature.tau_min, temperature.tau_max, temperature.rate)
+        case T.LeftHalf():
+            return left_half(s, temperature.tau_min, temperature.tau_max)
         case T.Monotone():
             return monotone(s, temperature.tau_min, temperature.tau_max)
         case T.Shifted():
             return shifted(s, temperature.tau_min, temperature.tau_max, temperature.shift, temperature.scale)
-        case T.LeftHalf():
-            return left_half(s, temperature.tau_min, temperature.tau_max)
         case _ if callable(temperature):
             return temperature(s)
     return temperature
@@ -386,10 +387,21 @@ def CACRLoss(
     repulsion="contrastive",
     detach_weights=False,
     margin=None,
+    negatives_from="own",
 ):
     price = (lambda s: -s) if cost == "inner" else (lambda s: 2 - 2 * s)
     attract, repel, kernel = [], [], []
-    for positives, others in query_view(views, negatives):
+    if negatives_from == "other" and negatives is None:
+        answers = [cross_view(views, a) for a in range(len(views))]  # by other view, then by item
+        items = range(len(views[0]))
+        rows = [
+            ([s for b in answer for s in b[i][0]], [s for b in answer for s in b[i][1]])
+            for answer in answers
+            for i in items
+        ]
+    else:
+        rows = query_view(views, negatives)
+    for positives, others in rows:
         w = softmax([t_pos * (2 - 2 * s) for s in positives])
         v = softmax([-t_neg * (2 - 2 * s) for s in others])
         if attraction == "uniform":

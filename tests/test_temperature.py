@@ -17,6 +17,7 @@ PROFILES = [
     T.Exponential(0.07, 0.2),
     T.Exponential(0.07, 0.2, rate=1.5),
     T.Monotone(0.07, 0.2),
+    T.LeftHalf(0.07, 0.2),
     T.Shifted(0.07, 0.2, -0.4, 0.7),
     T.Shifted(0.07, 0.2, 0.4, 0.7),
     T.Shifted(0.07, 0.2, 0.0, 1.0),
@@ -44,6 +45,9 @@ def test_landmarks_of_the_profiles():
         assert at(profile, 0.0) == pytest.approx(0.07)
     assert at(T.Monotone(0.07, 0.2), -1.0) == pytest.approx(0.07)
     assert at(T.Monotone(0.07, 0.2), 1.0) == pytest.approx(0.2)
+    assert [at(T.LeftHalf(0.07, 0.2), s) for s in (-1.0, -0.5, 0.0, 0.5, 1.0)] == pytest.approx(
+        [0.2, 0.07, 0.2, 0.2, 0.2]
+    )
     best = T.Shifted(0.1, 0.2, -0.4, 0.7)
     assert S[best(S).argmin()].item() == pytest.approx(-0.3)
     assert torch.allclose(best(S[S > 0.4]), torch.tensor(0.2, dtype=torch.float64))

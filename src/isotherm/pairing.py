@@ -59,18 +59,25 @@ def cross_view(views: Views, symmetric: bool = True) -> list[Pairs]:
     return pairs
 
 
-def query_view(views: Views) -> list[Pairs]:
-    """CACR: each view asks in turn; its other views are positives, the other items of its own view negatives."""
+def query_view(views: Views, from_other_views: bool = False) -> list[Pairs]:
+    """CACR: each view asks in turn; its other views are positives, the other items of its own view negatives.
+
+    `from_other_views` takes the negatives from where the positives come: the other items of the other views.
+    """
     views = unit_views(views)
     n, everyone = _batch("query_view", views)
     pairs = []
     for a, positives in enumerate(_positives(views)):
         partners = tuple(views[:a] + views[a + 1 :])
+        theirs = partners if from_other_views else (views[a],)
+        negatives = len(theirs) * (everyone.total - 1)
         if world.size() == 1:
-            pairs.append(Pairs(views[a], None, positives, Periodic(n), n - 1, (a,), partners=partners))
+            candidates = torch.cat(theirs) if from_other_views else None
+            pairs.append(Pairs(views[a], candidates, positives, Periodic(n), negatives, (a,), partners=partners))
         else:
-            hidden, candidates = Same(everyone.mine, everyone.all), world.gather(views[a])
-            pairs.append(Pairs(views[a], candidates, positives, hidden, everyone.total - 1, (a,), partners=partners))
+            hidden = Same(everyone.mine, everyone.all.repeat(len(theirs)))
+            candidates = torch.cat([world.gather(view) for view in theirs])
+            pairs.append(Pairs(views[a], candidates, positives, hidden, negatives, (a,), partners=partners))
     return pairs
 
 

@@ -66,7 +66,7 @@ def test_decoupled_at_weight_tau_is_tau_times_nt_xent():
     torch.testing.assert_close(nn.DecoupledNTXentLoss(0.3, 0.3)(*Z), 0.3 * nn.NTXentLoss(0.3)(*Z), **CLOSE)
 
 
-@pytest.mark.parametrize("profile", ["cosine", "linear", "exponential", "monotone", "shifted"])
+@pytest.mark.parametrize("profile", ["cosine", "linear", "exponential", "monotone", "shifted", "left-half"])
 def test_a_constant_profile_is_plain_nt_xent(profile):
     loss = nn.DySTreSSLoss(0.2, 0.2, profile=profile)
     torch.testing.assert_close(loss(*Z), nn.NTXentLoss(0.2)(*Z), **CLOSE)
@@ -204,9 +204,9 @@ def test_stop_gradients_of_macl_and_dclw_are_where_the_papers_put_them():
 
 
 @pytest.mark.parametrize("detach", [True, False])
-@pytest.mark.parametrize("profile", ["cosine", "linear", "exponential", "monotone"])
+@pytest.mark.parametrize("profile", ["cosine", "linear", "exponential", "monotone", "left-half"])
 def test_dystress_gradient_with_and_without_detaching_tau(profile, detach):
-    temperature = getattr(T, profile.title())(0.07, 0.2)
+    temperature = getattr(T, {"left-half": "LeftHalf"}.get(profile, profile.title()))(0.07, 0.2)
     z = [v.clone().requires_grad_() for v in Z]
     p, n = rows(*z)
     ep = p / (temperature(p).detach() if detach else temperature(p))

@@ -18,7 +18,6 @@ from isotherm.train.config import Runtime
 from isotherm.train.loop import Diverged, monitor_due, run_to_end, train
 from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import monitor
-from isotherm.train.presets import PRESETS
 from small_runs import SMALL, lines, run, same, weights
 
 
@@ -112,33 +111,6 @@ def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):
         run(tmp_path / str(i), **many, **more)
         losses = [line["loss_mean"] for line in lines(tmp_path / str(i))]
         assert losses[-1] < losses[0]
-
-
-OF_IMAGES = [name for name in PRESETS if not name.startswith("simcse")]  # test_sentences has those
-QUICK = {"digits", "wang-liu-cifar10", "cacr-cifar10-k4"}
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in OF_IMAGES])
-def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
-    gray = name in ("digits", "chen-li-vae")
-    rng = np.random.default_rng(0)
-    shape = (8, 8, 8) if gray else (8, 32, 32, 3)
-    arrays = {f"{s}_images": rng.integers(0, 256, shape, np.uint8) for s in ("train", "test")}
-    arrays |= {f"{s}_labels": np.arange(8) % 2 for s in ("train", "test")}
-    np.savez(tmp_path / "tiny.npz", **arrays)
-    tiny = {"data": f"arrays:{tmp_path}/tiny.npz", "batch": 4, "epochs": 1, "monitor": 0, "images": 8}
-    tiny |= {"size": 8 if gray else 32, "imbalance": "none", "precision": "32", "milestones": [], "warmup": 0.0}
-    full = configure({}, preset=name)
-    tiny["schedule"] = "cosine"
-    if full.method["name"] == "mocov2":
-        tiny["method.queue"] = 16
-    if full.head["name"].startswith("mocov3"):
-        tiny |= {"head.hidden": 32, "predictor.hidden": 32}
-    if full.encoder["name"] in ("resnet50", "small_alexnet"):
-        tiny["encoder"] = "convnet"  # the large ones are built below, and take their steps in other tests
-        build(configure({**tiny, "encoder": full.encoder}, preset=name))
-    result = train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))
-    assert result.steps == 2
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,24 @@ HEADS = {
         "MoCo v3 (arXiv:2104.02057) §4, predictor: two layers, BN after each, the last without affine",
         {"hidden": 4096, "width": 256, "bn_last": True, "affine_last": False},
     ),
+    "mocov3-resnet-predictor": Preset(
+        "MoCo v3's code, predictor of a ResNet: no BN after its last layer (which has no bias there)",
+        {"hidden": 4096, "width": 256},
+    ),
+    "byol": Preset(
+        "BYOL (arXiv:2006.07733) §3.3, projector and predictor: two layers, BN inside", {"hidden": 4096, "width": 256}
+    ),
+    "barlow": Preset(
+        "Barlow Twins (arXiv:2103.03230) §3 and VICReg (arXiv:2105.04906): three layers of 8192, BN inside",
+        {"layers": 3, "hidden": 8192, "width": 8192},
+    ),
+    "simsiam": Preset(
+        "SimSiam (arXiv:2011.10566) §3, projector: three layers of 2048, BN after each, the last without affine",
+        {"layers": 3, "hidden": 2048, "width": 2048, "bn_last": True, "affine_last": False},
+    ),
+    "simsiam-predictor": Preset(
+        "SimSiam (arXiv:2011.10566) §3, predictor: two layers, narrow inside", {"hidden": 512, "width": 2048}
+    ),
     # A.1 follows SimCLR, "where the Linear layers are followed by" BN: whether the last one shifts it does not say.
     "dystress": Preset("DySTreSS (arXiv:2308.01140) A.1: SimCLR's, each layer followed by BN", {"bn_last": True}),
     "wmse": Preset(

@@ -24,7 +24,9 @@ class MoCoV2(Method):
 
     MoCo v2 (arXiv:2003.04297): view 0 asks, view 1 answers. CACR's Algorithm 3 (arXiv:2105.03746, app. C.2) is
     `every_view` (each view asks in turn, the keys of all others are its positives) with `intra_batch` (the other
-    queries of the batch are negatives too, and carry gradient) and ``CACRLoss(detach_weights="positive")``.
+    queries of the batch are negatives too, and carry gradient) and ``CACRLoss(detach_weights="positive")``. CACR's CMC
+    with K = 4 is `every_view` with `pairwise`: a query looks for each of its keys by itself (CMC, arXiv:1906.05849,
+    eq. 8), the other keys being no rivals.
 
     The queue starts as random directions, takes batches of any size, and never holds the keys it is compared with.
     `shuffle` sends each key image through another process, so that BN cannot tell who belongs together.
@@ -40,12 +42,14 @@ class MoCoV2(Method):
         every_view: bool = False,
         intra_batch: bool = False,
         shuffle: bool = True,
+        pairwise: bool = False,
     ) -> None:
         super().__init__(network, takes(loss, "MoCo v2", "its queue"))
         if queue < 1:
             raise ValueError(f"the queue holds 1 key or more, got {queue}.")
         self.items = given.items
         self.seed, self.every_view, self.intra_batch, self.shuffle = given.seed, every_view, intra_batch, shuffle
+        self.pairwise = pairwise
         self.slow = MomentumCopy(network, momentum)
         start = torch.randn(queue, given.width, generator=torch.Generator().manual_seed(given.seed))
         self.register_buffer("queue", unit(start, "queue"))
@@ -103,8 +107,9 @@ class MoCoV2(Method):
         blocks = []
         for a, query in enumerate(queries):
             positives = [k for b, k in enumerate(keys) if b != a] if self.every_view else keys
-            (pairs,) = queued([query, *positives], self.queue, with_queries=self.intra_batch)
-            blocks.append(replace(pairs, query_views=(a,)))
+            for partners in [[k] for k in positives] if self.pairwise else [positives]:
+                (pairs,) = queued([query, *partners], self.queue, with_queries=self.intra_batch)
+                blocks.append(replace(pairs, query_views=(a,)))
         return blocks
 
     @torch.no_grad()

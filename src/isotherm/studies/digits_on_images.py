@@ -77,6 +77,7 @@ SCALES = {
             "batch": 1024,
         },
         seeds=3,
+        instead={"linear": "linear_simclr"},
     ),
 }
 

@@ -325,9 +325,11 @@ def _default(value: Any) -> str:
 
 
 def listing() -> str:
-    """The presets and the methods, a line each."""
-    rows = ["presets (--preset NAME --print_config shows one):"]
-    rows += [f"  {name:<24}{preset.about}" for name, preset in PRESETS.items()]
-    rows += ["", "methods:"]
+    """Where the presets are, and the methods, a line each."""
+    rows = [
+        f"presets: `isotherm presets` lists all {len(PRESETS)}; --preset NAME --print_config shows one.",
+        "",
+        "methods:",
+    ]
     rows += [f"  {name:<24}{spec.about}" for name, spec in METHODS.items()]
     return "\n".join(rows)

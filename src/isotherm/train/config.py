@@ -16,7 +16,7 @@ from isotherm.train import optimizers, schedule
 from isotherm.train.choice import Choice
 from isotherm.train.layers import FORMER, LATER, PARTS, Settings
 
-Imbalance = Literal["none", "long-tail", "linear", "exponential"]
+Imbalance = Literal["none", "long-tail", "linear", "linear-groups", "exponential", "imagenet100-lt"]
 Precision = Literal["32", "bf16-mixed", "16-mixed", "64-true"]
 
 
@@ -39,7 +39,10 @@ class Config:
     split: str = setting("train", "which part to learn from")
     test: str = setting("test", "which part to judge on")
     images: int | None = setting(None, "learn from this many images or sentences only, a seeded choice; null: all")
-    imbalance: Imbalance = setting("none", "make the classes unequal: long-tail, linear or exponential")
+    imbalance: Imbalance = setting(
+        "none",
+        "make classes unequal: long-tail, linear, linear-groups (ten, as CACR's code), exponential, imagenet100-lt",
+    )
     ratio: float = setting(0.01, "smallest class over largest, of a long tail")
     randbit: int = setting(0, "RandBit: this many shared random bits as further channels (Chen & Li)")
     digits: int = setting(0, "paste this many unique digits on the images (Chen & Li)")

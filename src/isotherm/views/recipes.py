@@ -164,6 +164,11 @@ RECIPES = {
     r.name: r
     for r in (
         Recipe("instdisc", "instance discrimination, Wang & Liu §5.1", (View(jitter=(0.4,) * 4, jitter_chance=1.0),)),
+        Recipe(
+            "instdisc-blur",
+            "the same for large images with SimCLR's blur, Wang & Liu §5.1",
+            (View(size=224, jitter=(0.4,) * 4, jitter_chance=1.0, blur=0.5),),
+        ),
         Recipe("simclr", "SimCLR for large images", (replace(_SIMCLR, size=224),)),
         Recipe(
             "simclr-cifar",
@@ -178,7 +183,17 @@ RECIPES = {
             (View(size=64, scale=(0.08, 1.0), jitter=(0.4,) * 4, jitter_chance=1.0),),
         ),
         Recipe("byol", "BYOL's two different views", tuple(replace(v, size=224) for v in _PAIR)),
-        Recipe("mocov3", "MoCo v3: BYOL's pair", tuple(replace(v, size=224) for v in _PAIR)),
+        Recipe("mocov3", "MoCo v3 with a ViT: BYOL's pair", tuple(replace(v, size=224) for v in _PAIR)),
+        Recipe(
+            "mocov3-resnet",
+            "MoCo v3 with a ResNet: the pair with crops of a fifth or more (its code, --crop-min=.2)",
+            tuple(replace(v, size=224, scale=(0.2, 1.0)) for v in _PAIR),
+        ),
+        Recipe(
+            "mnist-crop",
+            "half of the image or more and nothing else: Chen & Li's MNIST (their notebook)",
+            (View(scale=(0.5, 1.0), flip=0, jitter=(0, 0, 0, 0), gray=0),),
+        ),
         Recipe(
             "multi-crop",
             "SwAV: two large crops and six small ones",

@@ -215,8 +215,12 @@ def images_of(config: Config, split: str) -> Images:
         images = imbalance.long_tail(images, config.ratio, config.seed)
     elif config.imbalance == "linear":
         images = imbalance.linear(images, config.seed)
+    elif config.imbalance == "linear-groups":
+        images = imbalance.linear(images, config.seed, groups=10)
     elif config.imbalance == "exponential":
         images = imbalance.exponential(images, config.seed)
+    elif config.imbalance == "imagenet100-lt":
+        images = imbalance.imagenet100_lt(images, config.seed)
     if config.images is not None and config.images != len(images):
         images = imbalance.fraction(images, config.images, config.seed)
     return images
