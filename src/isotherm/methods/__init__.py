@@ -1,16 +1,20 @@
-"""How embeddings are made and what is remembered: SimCLR, a memory bank, MoCo, BYOL, SimSiam, SimCSE, references."""
+"""How embeddings are made and what is remembered: SimCLR, a memory bank, MoCo, BYOL, SimSiam, SwAV, DINO, SimCSE,
+references."""
 
 from isotherm.methods.bank import MemoryBank
 from isotherm.methods.build import METHODS, method
+from isotherm.methods.dino import DINO
 from isotherm.methods.in_batch import InBatch
 from isotherm.methods.method import Given, Method, MomentumCopy, Network
 from isotherm.methods.momentum import MoCoV2, MoCoV3
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
 from isotherm.methods.simcse import SimCSE
+from isotherm.methods.swav import SwAV
 
 __all__ = [
     "BYOL",
+    "DINO",
     "METHODS",
     "Autoencoder",
     "Given",
@@ -24,5 +28,6 @@ __all__ = [
     "SimCSE",
     "SimSiam",
     "Supervised",
+    "SwAV",
     "method",
 ]

@@ -10,12 +10,14 @@ from typing import Any
 from isotherm.checks import did_you_mean, known_settings
 from isotherm.losses.loss import Loss
 from isotherm.methods.bank import MemoryBank
+from isotherm.methods.dino import DINO
 from isotherm.methods.in_batch import InBatch
 from isotherm.methods.method import Given, Method, Network
 from isotherm.methods.momentum import MoCoV2, MoCoV3
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
 from isotherm.methods.simcse import SimCSE
+from isotherm.methods.swav import SwAV
 
 FROM_THE_RUN = ("self", "network", "loss", "given")
 """Arguments that a user does not set."""
@@ -66,6 +68,8 @@ METHODS = {
     "mocov3": MethodSpec("a predictor, keys of a slow copy (MoCo v3)", MoCoV3, "NTXentLoss", predictor=True),
     "byol": MethodSpec("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
     "simsiam": MethodSpec("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
+    "swav": MethodSpec("predict the other view's prototypes, equally many for each (SwAV)", SwAV, head="swav"),
+    "dino": MethodSpec("predict what a centred slow copy says of the other view (DINO)", DINO, head="dino"),
     "simcse": MethodSpec(
         "a sentence looks for its other pass, or its pair (SimCSE)",
         SimCSE,
@@ -123,4 +127,11 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
         raise ValueError(f"hard negatives need --method simcse; {name} would take them for positives.")
     offered = {"loss": loss, "given": given}
     make: Callable[..., Method] = spec.kind
-    return make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)
+    built = make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)
+    if given.small_crops and built.without_small_crops:
+        raise ValueError(
+            f"method '{name}' {built.without_small_crops}: leave --small_crops out, or use one that looks for the "
+            "large crops, such as --method simclr, mocov3 or swav."
+        )
+    built.small_crops = given.small_crops
+    return built

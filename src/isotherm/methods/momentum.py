@@ -26,6 +26,9 @@ class MoCoV2(Method):
     `every_view` (each view asks in turn, the keys of all others are its positives) with `intra_batch` (the other
     queries of the batch are negatives too, and carry gradient) and ``CACRLoss(detach_weights="positive")``.
 
+    Small crops ask too, each for all the keys that view 0 (with `every_view`: an unseen view) looks for; the batch's
+    queries that are negatives are those of the views.
+
     The queue starts as random directions, takes batches of any size, and never holds the keys it is compared with.
     `shuffle` sends each key image through another process, so that BN cannot tell who belongs together.
     """
@@ -54,6 +57,7 @@ class MoCoV2(Method):
 
     queue: Tensor
     place: Tensor
+    without_small_crops = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,10 +71,12 @@ class MoCoV2(Method):
         )
 
     def embed(self, batch: Batch) -> list[Tensor]:
-        return through(self.network, batch.views if self.every_view else batch.views[:1])
+        large = self.large(batch.views)
+        return through(self.network, [*(large if self.every_view else large[:1]), *batch.views[len(large) :]])
 
     def targets(self, batch: Batch) -> list[Tensor]:
-        answering = batch.views if self.every_view else batch.views[1:]
+        large = self.large(batch.views)
+        answering = large if self.every_view else large[1:]
         if world.size() == 1 or not self.shuffle:
             return through(self.slow, answering)
         return self._elsewhere(answering)
@@ -101,9 +107,12 @@ class MoCoV2(Method):
 
     def _blocks(self, queries: Sequence[Tensor], keys: Sequence[Tensor]) -> list[Pairs]:
         blocks = []
+        large = self.large(queries)
         for a, query in enumerate(queries):
             positives = [k for b, k in enumerate(keys) if b != a] if self.every_view else keys
-            (pairs,) = queued([query, *positives], self.queue, with_queries=self.intra_batch)
+            is_small = a >= len(large)
+            among = large if self.intra_batch and is_small else ()
+            (pairs,) = queued([query, *positives], self.queue, self.intra_batch and not is_small, among)
             blocks.append(replace(pairs, query_views=(a,)))
         return blocks
 
@@ -147,7 +156,7 @@ class MoCoV3(PredictsSlowCopy):
             for a, query in enumerate(embedded):
                 (pairs,) = one_way(query, *(k for b, k in enumerate(targets) if b != a))
                 blocks.append(replace(pairs, query_views=(a,)))
-            return len(blocks) * self._scale() * self.loss.of(blocks)
+            return len(targets) * self._scale() * self.loss.of(blocks)
 
     def _scale(self) -> float:
         if self.scale is not None:
