@@ -153,6 +153,7 @@ HEADS = {
     ),
     "swav": Preset("SwAV (arXiv:2006.09882) and its code: two layers, 2048 between them, BN inside", {"hidden": 2048}),
     "dino": Preset("DINO (arXiv:2104.14294) §3.2: three layers, 2048 wide, to 256; GELU, no BN", kind=GELUHead),
+    "dino-resnet": Preset("DINO's head for a ResNet, as its authors train one: with BN inside", {"bn": True}, GELUHead),
     "simcse": Preset("SimCSE (arXiv:2104.08821) §6.3: a linear layer and tanh, in training only", kind=Tanh),
 }
 """The papers' heads by name."""

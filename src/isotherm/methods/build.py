@@ -69,7 +69,7 @@ METHODS = {
     "byol": MethodSpec("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
     "simsiam": MethodSpec("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
     "swav": MethodSpec("predict the other view's prototypes, equally many for each (SwAV)", SwAV, head="swav"),
-    "dino": MethodSpec("predict what a centred slow copy says of the other view (DINO)", DINO, head="dino"),
+    "dino": MethodSpec("predict what a centred slow copy says of the other view (DINO)", DINO, head="dino-resnet"),
     "simcse": MethodSpec(
         "a sentence looks for its other pass, or its pair (SimCSE)",
         SimCSE,
