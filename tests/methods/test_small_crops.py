@@ -103,7 +103,12 @@ def test_mocov3_and_byol_predict_the_large_crops_with_every_crop():
 
 
 def test_the_slow_copy_never_sees_a_small_crop():
-    for name, loss in (("mocov2", nn.NTXentLoss()), ("mocov3", nn.NTXentLoss()), ("byol", nn.BYOLLoss()), ("dino", None)):
+    for name, loss in (
+        ("mocov2", nn.NTXentLoss()),
+        ("mocov3", nn.NTXentLoss()),
+        ("byol", nn.BYOLLoss()),
+        ("dino", None),
+    ):
         m, seen = built(name, loss, small=3), set()
         m.slow.network.register_forward_pre_hook(lambda _, x, seen=seen: seen.add(x[0].shape[-1]))
         m.compare(batch(small=3))

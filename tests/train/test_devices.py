@@ -37,6 +37,8 @@ TWO = {
     "unused": {"encoder": "vae", "head": "linear"},
     "mocov3": {"method": "mocov3", "optimizer": "lars", "lr": 1.0},
     "byol": {"method": "byol"},
+    "swav": {"method": "swav", "method.queue": 70, "method.queue_start": 0.5, "head.hidden": 16},
+    "dino, multi-crop": {"method": "dino", "head.hidden": 16, "small_crops": 2, "small_size": 6},
     "barlow": {"method": "barlow", "lr": 0.001},
     "swd": {"loss": "GeneralizedContrastiveLoss", "lr": 0.001},
     "vae": {"method": "vae", "lr": 1e-3, "optimizer": "adam", "encoder": "vae"},

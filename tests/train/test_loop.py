@@ -74,6 +74,8 @@ LONGER = {
     "vae": {"lr": 3e-3, "optimizer": "adam", "weight_decay": 0.0, "recipe": "none", "epochs": 60},
     "barlow": {"lr": 0.01, "epochs": 20},
     "vicreg": {"lr": 0.02},
+    "swav": {"head.hidden": 64},
+    "dino": {"head.hidden": 64, "method.momentum": 0.9},
 }
 
 

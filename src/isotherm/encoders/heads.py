@@ -90,9 +90,7 @@ class GELUHead(nn.Sequential):
 
     width: int
 
-    def __init__(
-        self, features: int, width: int = 256, hidden: int = 2048, layers: int = 3, bn: bool = False
-    ) -> None:
+    def __init__(self, features: int, width: int = 256, hidden: int = 2048, layers: int = 3, bn: bool = False) -> None:
         at_least(1, features=features, width=width, hidden=hidden, layers=layers)
         widths = [features, *[hidden] * (layers - 1), width]
         stack: list[nn.Module] = []
@@ -153,7 +151,9 @@ HEADS = {
     ),
     "swav": Preset("SwAV (arXiv:2006.09882) and its code: two layers, 2048 between them, BN inside", {"hidden": 2048}),
     "dino": Preset("DINO (arXiv:2104.14294) §3.2: three layers, 2048 wide, to 256; GELU, no BN", kind=GELUHead),
-    "dino-resnet": Preset("DINO's head for a ResNet, as its authors train one: with BN inside", {"bn": True}, GELUHead),
+    "dino-resnet": Preset(
+        "DINO (arXiv:2104.14294), the head its authors give a ResNet: with BN inside", {"bn": True}, GELUHead
+    ),
     "simcse": Preset("SimCSE (arXiv:2104.08821) §6.3: a linear layer and tanh, in training only", kind=Tanh),
 }
 """The papers' heads by name."""

@@ -74,7 +74,10 @@ class DINO(Method):
         self.student_temperature = positive("student_temperature", student_temperature)
         self.teacher_temperature = positive("teacher_temperature", teacher_temperature)
         self.teacher_start = positive("teacher_start", teacher_start)
-        self.teacher_warmup, self.freeze = not_negative("teacher_warmup", teacher_warmup), not_negative("freeze", freeze)
+        self.teacher_warmup, self.freeze = (
+            not_negative("teacher_warmup", teacher_warmup),
+            not_negative("freeze", freeze),
+        )
         if not 0 <= center_momentum < 1:
             raise ValueError(f"center_momentum lies in [0, 1), got {center_momentum}.")
         self.center_momentum = center_momentum

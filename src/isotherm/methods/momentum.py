@@ -26,8 +26,7 @@ class MoCoV2(Method):
     `every_view` (each view asks in turn, the keys of all others are its positives) with `intra_batch` (the other
     queries of the batch are negatives too, and carry gradient) and ``CACRLoss(detach_weights="positive")``.
 
-    Small crops ask too, each for all the keys that view 0 (with `every_view`: an unseen view) looks for; the batch's
-    queries that are negatives are those of the views.
+    Small crops ask too, and look for every key; with `intra_batch` their negatives are the queries of the views.
 
     The queue starts as random directions, takes batches of any size, and never holds the keys it is compared with.
     `shuffle` sends each key image through another process, so that BN cannot tell who belongs together.

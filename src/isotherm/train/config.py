@@ -63,7 +63,9 @@ class Config:
         None, "area of a view's crop, as parts of the image's such as [0.14, 1]; null: the recipe's", later=True
     )
     small_crops: int | None = setting(
-        None, "multi-crop: this many small crops beside the views, which ask and never answer; null: the recipe's", later=True
+        None,
+        "multi-crop: this many small crops beside the views, which ask and never answer; null: the recipe's",
+        later=True,
     )
     small_size: int | None = setting(None, "edge of a small crop in pixels; null: 3/7 of a view's", later=True)
     small_scale: list[float] | None = setting(

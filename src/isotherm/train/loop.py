@@ -377,7 +377,9 @@ class Run:
         loss = self.state.method.loss
         learnt = self.state.built.material.learnt(self._network())
         labels = loss is not None and loss.takes_labels
-        return tuple(f"{WARNING}{text}" for text in outcome.warnings(measures, learnt, self.state.method.compares, labels))
+        return tuple(
+            f"{WARNING}{text}" for text in outcome.warnings(measures, learnt, self.state.method.compares, labels)
+        )
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

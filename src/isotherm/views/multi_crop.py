@@ -56,5 +56,7 @@ def multi_crop(
 def area(name: str, scale: Sequence[float]) -> tuple[float, float]:
     """A range of areas, as parts of the image's."""
     if len(scale) != 2 or not 0 < scale[0] <= scale[1] <= 1:
-        raise ValueError(f"{name} is the least and the largest part of an image's area, such as [0.05, 0.14]; got {list(scale)}.")
+        raise ValueError(
+            f"{name} is the least and the largest part of an image's area, such as [0.05, 0.14]; got {list(scale)}."
+        )
     return float(scale[0]), float(scale[1])

@@ -130,7 +130,11 @@ class ImageModality:
         small = self.recipe.small[0].size if self.recipe.small else None
         if small is not None and isinstance(network, Encoder) and network.refuses(small, small):
             only_one = network.refuses(2 * self.size, 2 * self.size)
-            why = "It takes one size only: use a convnet, a ResNet or a ViT" if only_one else network.refuses(small, small)
+            why = (
+                "It takes one size only: use a convnet, a ResNet or a ViT"
+                if only_one
+                else network.refuses(small, small)
+            )
             raise ValueError(
                 f"encoder '{self.config.encoder.name}' cannot take small crops of {small} pixels beside views of "
                 f"{self.size}. {why}."
@@ -249,9 +253,7 @@ def views(config: Config, images: Images) -> Recipe:
     count = config.views or method_spec(config.method.name).views
     fitted = recipe(name, count, config.size, config.normalize)
     edge = fitted.views[0].size or height
-    fitted = multi_crop(
-        fitted, edge, config.small_crops, config.small_size, config.small_scale, config.crop_scale
-    )
+    fitted = multi_crop(fitted, edge, config.small_crops, config.small_size, config.small_scale, config.crop_scale)
     if fitted.mean and len(fitted.mean) != channels:
         raise ValueError(
             f"normalize: {config.normalize} is for {len(fitted.mean)} channels; {images.name} has {channels}."
