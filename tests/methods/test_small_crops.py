@@ -116,7 +116,7 @@ def test_the_slow_copy_never_sees_a_small_crop():
 
 
 REFUSED = [
-    ("bank", nn.NTXentLoss(), "method 'bank' has no use for views that are never looked for: leave --small_crops out"),
+    ("bank", nn.NTXentLoss(), "method 'bank' has no use for views that are never looked for: say --small_crops 0"),
     ("supcon", nn.SupConLoss(), "'supcon' takes SupConLoss, whose positives come from labels: .*--method simclr"),
     ("simcse", nn.InfoNCELoss(), "'simcse' reads sentences"),
 ]

@@ -130,8 +130,8 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
     built = make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)
     if given.small_crops and built.without_small_crops:
         raise ValueError(
-            f"method '{name}' {built.without_small_crops}: leave --small_crops out, or use one that looks for the "
-            "large crops, such as --method simclr, mocov3 or swav."
+            f"method '{name}' {built.without_small_crops}: say --small_crops 0, or use one that asks with them, "
+            "such as --method simclr, mocov3 or swav."
         )
     built.small_crops = given.small_crops
     return built

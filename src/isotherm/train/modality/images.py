@@ -128,13 +128,10 @@ class ImageModality:
         """The network, with new weights."""
         network = encoder_of(self.config.encoder, self.images.shape[0] + self.images.bits, self.size)
         small = self.recipe.small[0].size if self.recipe.small else None
-        if small is not None and isinstance(network, Encoder) and network.refuses(small, small):
-            only_one = network.refuses(2 * self.size, 2 * self.size)
-            why = (
-                "It takes one size only: use a convnet, a ResNet or a ViT"
-                if only_one
-                else network.refuses(small, small)
-            )
+        why = network.refuses(small, small) if small is not None and isinstance(network, Encoder) else None
+        if why is not None:
+            if network.refuses(2 * self.size, 2 * self.size):
+                why = "It takes one size only: use a convnet, a ResNet or a ViT"
             raise ValueError(
                 f"encoder '{self.config.encoder.name}' cannot take small crops of {small} pixels beside views of "
                 f"{self.size}. {why}."
