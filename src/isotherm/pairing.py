@@ -81,22 +81,26 @@ def query_view(views: Views, from_other_views: bool = False) -> list[Pairs]:
     return pairs
 
 
-def queued(views: Views, queue: Tensor, with_queries: bool = False) -> list[Pairs]:
+def queued(views: Views, queue: Tensor, with_queries: bool = False, among: Views = ()) -> list[Pairs]:
     """MoCo v2: view 0 asks; its other views are positives; a queue of past keys holds the negatives.
 
-    `with_queries` adds the other items' queries to the negatives (CACR, Alg. 3).
+    `with_queries` adds the other items' queries to the negatives (CACR, Alg. 3), `among` the other items of further
+    views.
     """
     views = unit_views(views)
     negatives = unit(_like(queue, views[0], "negatives"), "negatives")
     queries, *partners = views
     positives = torch.stack([(queries * v).sum(1) for v in partners], 1)
-    if not with_queries:
+    batch = [queries] if with_queries else []
+    if among:
+        batch += unit_views([queries, *among])[1:]
+    if not batch:
         return [Pairs(queries, negatives, positives, Nothing(), len(negatives), partners=tuple(partners))]
     _, everyone = _batch("queued", views)
     past = everyone.all.new_full((len(negatives),), -1)
-    hidden = Same(everyone.mine, torch.cat([past, everyone.all]))
-    candidates = torch.cat([negatives, world.gather(queries)])
-    count = len(negatives) + everyone.total - 1
+    hidden = Same(everyone.mine, torch.cat([past, everyone.all.repeat(len(batch))]))
+    candidates = torch.cat([negatives, *(world.gather(z) for z in batch)])
+    count = len(negatives) + len(batch) * (everyone.total - 1)
     return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners))]
 
 

@@ -41,6 +41,8 @@ TWO = {
     "unused": {"encoder": "vae", "head": "linear"},
     "mocov3": {"method": "mocov3", "optimizer": "lars", "lr": 1.0},
     "byol": {"method": "byol"},
+    "swav": {"method": "swav", "method.queue": 70, "method.queue_start": 0.5, "head.hidden": 16},
+    "dino, multi-crop": {"method": "dino", "head.hidden": 16, "small_crops": 2, "small_size": 6},
     "barlow": {"method": "barlow", "lr": 0.001},
     "wmse": {"method": "wmse", "head.hidden": 16, "head.width": 8, "loss.iterations": 2, "views": 3},
     "zerocl": {"method": "zerocl", "lr": 0.001},

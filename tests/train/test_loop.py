@@ -78,8 +78,10 @@ LONGER = {
     "zerocl": {"lr": 0.001},
     "arb": {"lr": 0.01},
     "siglip": {"lr": 0.05},
+    "swav": {"head.hidden": 64},
+    "dino": {"head.hidden": 64, "method.momentum": 0.9},
 }
-AHEAD = dict.fromkeys(("fnc", "nnclr", "tau", "isogclr", "wmse", "zerocl", "arb", "siglip"), 0.05)
+AHEAD = dict.fromkeys(("fnc", "nnclr", "tau", "isogclr", "wmse", "zerocl", "arb", "siglip", "swav", "dino"), 0.05)
 """By how much accuracy must grow, where more than a little is known; they gain far more."""
 
 

@@ -2,6 +2,7 @@
 
 from isotherm.methods.bank import MemoryBank
 from isotherm.methods.build import METHODS, method
+from isotherm.methods.dino import DINO
 from isotherm.methods.in_batch import InBatch
 from isotherm.methods.individual import ISogCLR, TaU
 from isotherm.methods.method import Given, Method, MomentumCopy, Network
@@ -10,9 +11,11 @@ from isotherm.methods.nnclr import NNCLR
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
 from isotherm.methods.simcse import SimCSE
+from isotherm.methods.swav import SwAV
 
 __all__ = [
     "BYOL",
+    "DINO",
     "METHODS",
     "NNCLR",
     "Autoencoder",
@@ -28,6 +31,7 @@ __all__ = [
     "SimCSE",
     "SimSiam",
     "Supervised",
+    "SwAV",
     "TaU",
     "method",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 from isotherm.checks import did_you_mean, known_settings
 from isotherm.losses.loss import Loss
 from isotherm.methods.bank import MemoryBank
+from isotherm.methods.dino import DINO
 from isotherm.methods.in_batch import InBatch
 from isotherm.methods.individual import ISogCLR, TaU
 from isotherm.methods.method import Given, Method, Network
@@ -18,6 +19,7 @@ from isotherm.methods.nnclr import NNCLR
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
 from isotherm.methods.simcse import SimCSE
+from isotherm.methods.swav import SwAV
 
 FROM_THE_RUN = ("self", "network", "loss", "given")
 """Arguments that a user does not set."""
@@ -98,6 +100,8 @@ METHODS = {
     ),
     "byol": MethodSpec("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
     "simsiam": MethodSpec("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
+    "swav": MethodSpec("predict the other view's prototypes, equally many for each (SwAV)", SwAV, head="swav"),
+    "dino": MethodSpec("predict what a centred slow copy says of the other view (DINO)", DINO, head="dino-resnet"),
     "simcse": MethodSpec(
         "a sentence looks for its other pass, or its pair (SimCSE)",
         SimCSE,
@@ -156,5 +160,11 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
     offered = {"loss": loss, "given": given}
     make: Callable[..., Method] = spec.kind
     result = make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)
+    if given.small_crops and result.without_small_crops:
+        raise ValueError(
+            f"method '{name}' {result.without_small_crops}: say --small_crops 0, or use one that asks with them, "
+            "such as --method simclr, mocov3 or swav."
+        )
+    result.small_crops = given.small_crops
     result.seed = given.seed
     return result

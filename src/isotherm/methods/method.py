@@ -47,6 +47,10 @@ class Given:
     seed: int = 0
     hard_negatives: bool = False
     """Whether the last view holds those and no positives."""
+    views: int = 2
+    """How many views of each item there are, without small crops."""
+    small_crops: int = 0
+    """How many small crops of each item come after its views."""
     predictor: nn.Module | None = None
 
     def predictor_for(self, method: str) -> nn.Module:
@@ -64,8 +68,12 @@ class Method(nn.Module):
 
     fewest_views: ClassVar[int] = 2
     takes_hard_negatives: ClassVar[bool] = False
+    small_crops: int = 0
+    """How many of a batch's views, the last ones, are small crops: they ask, and are no keys, targets or negatives."""
     seed: int = 0
     step: int = 0
+    epochs: float = 0.0
+    """How often the data were seen."""
     progress: float = 0.0
     """How much of the training is over, from 0 to 1."""
 
@@ -84,18 +92,27 @@ class Method(nn.Module):
         """What a reader of the results should know of how it was set for these data."""
         return ()
 
-    def at(self, step: int, steps: int) -> None:
-        """Tell it, and its loss, where in the training it is."""
-        self.step, self.progress = step, step / max(1, steps)
+    @property
+    def without_small_crops(self) -> str:
+        """Why it can use no small crops; empty if it can."""
+        return "has no use for views that are never looked for"
+
+    def at(self, step: int, steps: int, each: int = 1) -> None:
+        """Tell it, and its loss, where in the training it is, and how many steps a pass over the data has."""
+        self.step, self.progress, self.epochs = step, step / max(1, steps), step / each
         if self.loss is not None:
             self.loss.at(self.seed, step)
+
+    def large(self, views: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The views, or what was made of them, without the small crops."""
+        return views[: len(views) - self.small_crops]
 
     def embed(self, batch: Batch) -> list[Tensor]:
         """What the trained network makes of each view; the gradient flows through it."""
         return through(self.network, batch.views)
 
     def targets(self, batch: Batch) -> list[Tensor]:
-        """What a slow copy makes of each view, where there is one; no gradient."""
+        """What a slow copy makes of each view but small crops, where there is one; no gradient."""
         return []
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
@@ -111,7 +128,8 @@ class Method(nn.Module):
     def check_views(self, views: int) -> None:
         if views < self.fewest_views:
             raise ValueError(
-                f"{type(self).__name__} needs {self.fewest_views} or more views of each item, got {views}."
+                f"{type(self).__name__} needs {self.fewest_views} or more views of each item"
+                f"{' beside its small crops' if self.small_crops else ''}, got {views}."
             )
 
 
@@ -152,11 +170,13 @@ class PredictsSlowCopy(Method):
         self.predictor = predictor
         self.slow = MomentumCopy(network, momentum, momentum_end)
 
+    without_small_crops = ""
+
     def embed(self, batch: Batch) -> list[Tensor]:
         return through(nn.Sequential(self.network, self.predictor), batch.views)
 
     def targets(self, batch: Batch) -> list[Tensor]:
-        return through(self.slow, batch.views)
+        return through(self.slow, self.large(batch.views))
 
     def after_step(self) -> None:
         self.slow.follow(self.network, self.progress)

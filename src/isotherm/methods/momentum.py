@@ -28,6 +28,8 @@ class MoCoV2(Method):
     with K = 4 is `every_view` with `pairwise`: a query looks for each of its keys by itself (CMC, arXiv:1906.05849,
     eq. 8), the other keys being no rivals.
 
+    Small crops ask too, and look for every key; with `intra_batch` their negatives are the queries of the views.
+
     The queue starts as random directions, takes batches of any size, and never holds the keys it is compared with.
     `shuffle` sends each key image through another process, so that BN cannot tell who belongs together.
     """
@@ -58,6 +60,7 @@ class MoCoV2(Method):
 
     queue: Tensor
     place: Tensor
+    without_small_crops = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -71,10 +74,12 @@ class MoCoV2(Method):
         )
 
     def embed(self, batch: Batch) -> list[Tensor]:
-        return through(self.network, batch.views if self.every_view else batch.views[:1])
+        large = self.large(batch.views)
+        return through(self.network, [*(large if self.every_view else large[:1]), *batch.views[len(large) :]])
 
     def targets(self, batch: Batch) -> list[Tensor]:
-        answering = batch.views if self.every_view else batch.views[1:]
+        large = self.large(batch.views)
+        answering = large if self.every_view else large[1:]
         if world.size() == 1 or not self.shuffle:
             return through(self.slow, answering)
         return self._elsewhere(answering)
@@ -105,10 +110,13 @@ class MoCoV2(Method):
 
     def _blocks(self, queries: Sequence[Tensor], keys: Sequence[Tensor]) -> list[Pairs]:
         blocks = []
+        large = self.large(queries)
         for a, query in enumerate(queries):
             positives = [k for b, k in enumerate(keys) if b != a] if self.every_view else keys
+            is_small = a >= len(large)
+            among = large if self.intra_batch and is_small else ()
             for partners in [[k] for k in positives] if self.pairwise else [positives]:
-                (pairs,) = queued([query, *partners], self.queue, with_queries=self.intra_batch)
+                (pairs,) = queued([query, *partners], self.queue, self.intra_batch and not is_small, among)
                 blocks.append(replace(pairs, query_views=(a,)))
         return blocks
 
@@ -149,7 +157,7 @@ class MoCoV3(PredictsSlowCopy):
             for a, query in enumerate(embedded):
                 (pairs,) = one_way(query, *(k for b, k in enumerate(targets) if b != a))
                 blocks.append(replace(pairs, query_views=(a,)))
-            return len(blocks) * self._scale() * self.loss.of(blocks)
+            return len(targets) * self._scale() * self.loss.of(blocks)
 
     def _scale(self) -> float:
         if self.scale is not None:

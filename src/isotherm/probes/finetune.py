@@ -86,7 +86,7 @@ def _trained(
 ) -> tuple[nn.Module, nn.Linear]:
     """A copy of the encoder and its classifier (one logit for two classes), after training."""
     device, classes = home(encoder), len(weights)
-    one_view = replace(recipe, views=recipe.views[:1])
+    one_view = replace(recipe, views=recipe.views[:1], small=())
     drop_last = len(train) % how.batch == 1
     loader = Loader(train, one_view, how.batch, seed=how.seed, drop_last=drop_last, device=device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():

@@ -202,7 +202,7 @@ def follow_augmented(
     classes = count_classes(labels, test_labels, len(train.classes) or None)
     layer = probed_layer(encoder) if layer is None else layer
     device = home(encoder)
-    one_view = replace(recipe, views=recipe.views[:1])
+    one_view = replace(recipe, views=recipe.views[:1], small=())
     loader = Loader(train, one_view, how.batch, seed=seed, drop_last=False, device=device)
 
     def epoch(number: int) -> Iterator[tuple[Tensor, Tensor]]:

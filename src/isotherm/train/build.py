@@ -47,9 +47,11 @@ def build(config: Config, folder: Path | None = None) -> Built:
         seed=config.seed,
         hard_negatives=given.hard_negatives,
         predictor=predictor,
+        views=given.views - given.hard_negatives,
+        small_crops=given.small_crops,
     )
     built = method(config.method.name, network, loss, brought, **config.method.settings)
-    built.check_views(given.views - given.hard_negatives)
+    built.check_views(brought.views)
     return Built(given, built, tau)
 
 

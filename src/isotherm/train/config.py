@@ -62,6 +62,18 @@ class Config:
     recipe: str | None = setting(None, "how views are drawn; null: what suits the data")
     views: int | None = setting(None, "views of each item; null: what the method needs")
     size: int | None = setting(None, "edge of a view in pixels; null: the recipe's")
+    crop_scale: list[float] | None = setting(
+        None, "area of a view's crop, as parts of the image's such as [0.14, 1]; null: the recipe's", later=True
+    )
+    small_crops: int | None = setting(
+        None,
+        "multi-crop: this many small crops beside the views, which ask and never answer; null: the recipe's",
+        later=True,
+    )
+    small_size: int | None = setting(None, "edge of a small crop in pixels; null: 3/7 of a view's", later=True)
+    small_scale: list[float] | None = setting(
+        None, "area of a small crop; null: the recipe's, or [0.05, 0.14]", later=True
+    )
     normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
     encoder: Choice = setting(Choice(), "the network whose features are probed; your own: ./FILE.py:NAME")
     head: Choice = setting(Choice(), "what makes embeddings of features")
@@ -119,7 +131,7 @@ class Config:
         for name in ("monitor", "randbit", "digits", "seed", "warmup", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        for name in ("epochs", "steps", "images", "views", "size", "digit_size", "monitor_images"):
+        for name in ("epochs", "steps", "images", "views", "size", "digit_size", "small_size", "monitor_images"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         if self.seed >= 1 << 63:

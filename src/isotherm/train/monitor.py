@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -116,6 +117,7 @@ def two_views(
 ) -> tuple[Tensor, Tensor]:
     """What a network, or a layer of it, gives for two views of every image."""
     device = home(network)
+    recipe = replace(recipe, small=())
     loader = Loader(images, recipe, min(512, len(images)), seed, shuffle=False, drop_last=False, device=device)
     parts: list[list[Tensor]] = [[], []]
     for views, _, _ in loader.epoch(0):

@@ -56,7 +56,7 @@ class Stepper:
         self.lr = self.schedule.rate(state.step)
         for group in state.optimizer.param_groups:
             group["lr"] = self.lr
-        method.at(state.step, self.schedule.steps)
+        method.at(state.step, self.schedule.steps, self.schedule.epoch_steps)
         self.optimizer.zero_grad()
         counted = statistics(method) if config.nonfinite == "skip" else []
         value, alike = self._gradients(batch)
