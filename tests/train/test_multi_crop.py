@@ -70,7 +70,7 @@ def test_a_stopped_run_resumes_to_the_same_weights_and_memory(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RESUMED)
 def test_a_run_that_is_killed_resumes_to_the_same_weights(name, tmp_path):
-    settings = {**SMALL, **RESUMED[name], "epochs": 10}
+    settings = {**SMALL, **RESUMED[name], "epochs": 20}
     more = ["--log_every", "1", "--checkpoint", "0.05", "--resume"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     code, said = Command(command(whole, *more, settings=settings)).wait()
