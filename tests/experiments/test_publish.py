@@ -142,7 +142,8 @@ def test_every_link_is_a_file_and_every_file_is_listed(page):
 def test_a_claim_gets_the_chart_of_its_measure_and_a_chart_stands_once(page):
     text = (page / "README.md").read_text()
     shown = re.findall(r"!\[.*\]\((.*)\)", text)
-    assert shown == ["fig-1-linear-accuracy-against-temperature.png", "fig-1-uniformity-against-temperature.png"]
+    of_claims = ["fig-1-linear-accuracy-against-temperature.png", "fig-1-uniformity-against-temperature.png"]
+    assert shown == [*of_claims, "fig-2-tolerance-against-temperature.png"]  # no claim names the last
     assert text.count("Figure: at claim 1.") == 1
     drawn = draw_figures(STUDY.figures, read(page))
     assert [each.chart.measure for each in charts_of(STUDY.claims[1], drawn)] == ["uniformity"]

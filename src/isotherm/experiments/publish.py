@@ -92,9 +92,9 @@ def _telling(study: Study, source: Path, folder: Path) -> Telling:
 
 
 def _shown(study: Study, read: Records) -> list[Drawn]:
-    """The charts of claims, and those that carry the paper's message though no claim names their figure."""
+    """The charts of claims, and the figures that no claim names."""
     named = {claim.figure for claim in study.claims}
-    drawn = draw_figures([f for f in study.figures if f.headline or f.name in named], read)
+    drawn = draw_figures(study.figures, read)
     of_claims = {chart.name for claim in study.claims for chart in charts_of(claim, drawn)}
     return [each for each in drawn if each.name in of_claims or each.figure.name not in named]
 
