@@ -223,5 +223,7 @@ def test_reconstruction_refuses_small_crops_and_labels_take_them():
 
 
 def test_one_large_crop_is_too_few():
-    with pytest.raises(ValueError, match="InBatch needs 2 or more views of each item beside its small crops, got 1"):
+    with pytest.raises(
+        ValueError, match="method 'simclr' needs 2 or more views of each item beside its small crops, got 1"
+    ):
         built("simclr", nn.NTXentLoss(), views=1, small=3).check_views(1)

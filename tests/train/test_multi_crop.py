@@ -123,7 +123,7 @@ REFUSED = [
     (["--small_crops", "2", "--method", "bank"], "method 'bank' has no use for views that are never looked for"),
     (["--small_crops", "2", "--method", "supcon"], "whose positives come from labels"),
     (["--small_crops", "2", "--views", "1"], "needs 2 or more views of each item beside its small crops, got 1"),
-    (["--method", "dino", "--views", "1"], "DINO needs 2 or more views of each item, got 1"),
+    (["--method", "dino", "--views", "1"], "method 'dino' needs 2 or more views of each item, got 1: say --views 2"),
     (["--small_size", "4"], "small_size 4 is about small crops, and there are none: say --small_crops 6"),
     (["--small_crops", "-1"], "small_crops lies between 0 and 1,000, got -1"),
     (["--small_crops", "2", "--small_scale", "[0.5, 0.2]"], r"such as \[0.05, 0.14\]; got \[0.5, 0.2\]"),

@@ -166,5 +166,5 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
             "such as --method simclr, mocov3 or swav."
         )
     result.small_crops = given.small_crops
-    result.seed = given.seed
+    result.seed, result.name = given.seed, name
     return result

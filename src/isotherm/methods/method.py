@@ -68,6 +68,8 @@ class Method(nn.Module):
 
     fewest_views: ClassVar[int] = 2
     takes_hard_negatives: ClassVar[bool] = False
+    name: str = ""
+    """What a user calls it."""
     small_crops: int = 0
     """How many of a batch's views, the last ones, are small crops: they ask, and are no keys, targets or negatives."""
     seed: int = 0
@@ -128,8 +130,9 @@ class Method(nn.Module):
     def check_views(self, views: int) -> None:
         if views < self.fewest_views:
             raise ValueError(
-                f"{type(self).__name__} needs {self.fewest_views} or more views of each item"
-                f"{' beside its small crops' if self.small_crops else ''}, got {views}."
+                f"method '{self.name}' needs {self.fewest_views} or more views of each item"
+                f"{' beside its small crops' if self.small_crops else ''}, got {views}: say --views "
+                f"{self.fewest_views}."
             )
 
 

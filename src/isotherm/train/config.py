@@ -89,6 +89,7 @@ class Config:
     lr_scaling: schedule.Scaling = setting("none", "with the batch: linear is lr·batch/256, sqrt is lr·√batch")
     optimizer: optimizers.Name = setting("sgd", "sgd, lars, adam or adamw")
     momentum: float = setting(0.9, "of sgd and lars; β₁ of adam")
+    trust: float = setting(0.001, "of lars: the norm of a layer's step, as a part of the layer's own", later=True)
     nesterov: bool = setting(False, "Nesterov's momentum (sgd)")
     weight_decay: float = setting(5e-4, "weight decay")
     decay_all: bool = setting(True, "false: none for biases and BN")
@@ -144,6 +145,8 @@ class Config:
             raise ValueError(f"clip must be positive, got {self.clip}.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"ema lies between 0 and 1, got {self.ema}.")
+        if not 0 < self.trust < float("inf"):
+            raise ValueError(f"trust must be positive, got {self.trust}.")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum lies in [0, 1), got {self.momentum}.")
 
