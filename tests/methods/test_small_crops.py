@@ -121,10 +121,7 @@ def fnc_with_a_queue(m, b, cancel, every_view=True, intra_batch=False):
     for v in asking:
         for i in range(5):
             keys = [key[i] for t, key in enumerate(k) if t != (v if every_view else 0)]
-            if v < 3 or not every_view:
-                item = [q[v if v < 3 else 0][i].detach(), *keys]
-            else:
-                item = keys
+            item = [q[v if v < 3 else 0][i].detach(), *keys] if v < 3 or not every_view else keys
             negatives = list(m.queue)
             if intra_batch:
                 negatives += [q[t][j] for t in ([v] if v < 3 else range(3)) for j in range(5) if j != i]

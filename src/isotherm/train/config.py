@@ -139,14 +139,13 @@ class Config:
             raise ValueError(f"seed must be below 2^63, got {self.seed}.")
         if not 0 <= self.warmup_part < 1:
             raise ValueError(f"warmup_part lies in [0, 1), got {self.warmup_part}.")
-        if not 0 < self.lr < float("inf"):
-            raise ValueError(f"lr must be positive, got {self.lr}.")
+        for name in ("lr", "trust"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, got {self.clip}.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"ema lies between 0 and 1, got {self.ema}.")
-        if not 0 < self.trust < float("inf"):
-            raise ValueError(f"trust must be positive, got {self.trust}.")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum lies in [0, 1), got {self.momentum}.")
 
