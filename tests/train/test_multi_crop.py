@@ -132,7 +132,11 @@ REFUSED = [
         ["--small_crops", "2", "--encoder", "small_alexnet", "--size", "32"],
         "small crops of 14 pixels beside views of 32. It takes one size only: use a convnet, a ResNet or a ViT",
     ),
-    (["--method", "swav", "--loss", "NTXentLoss"], "method 'swav' has its own objective and takes no loss"),
+    (["--small_crops", "2", "--small_size", "8"], "small crop of 8 pixels is not smaller than the large ones, which"),
+    (
+        ["--crop_scale", "[0.5, 2]"],
+        r"crop_scale is the least and the largest part of an image's area.*got \[0.5, 2.0\]",
+    ),
 ]
 
 

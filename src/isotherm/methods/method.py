@@ -206,5 +206,15 @@ def push(queue: Tensor, place: Tensor, rows: Tensor) -> None:
 def takes(loss: Loss, method: str, instead: str) -> Loss:
     """The loss, if it can use negatives that are not in the batch."""
     if loss.without_negatives:
-        raise ValueError(f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}.")
+        raise ValueError(
+            f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}; use --method "
+            f"{method_for(loss)} for that loss."
+        )
     return loss
+
+
+def method_for(loss: Loss | type[Loss]) -> str:
+    """The methods that take a loss, whatever it is."""
+    if loss.needs_predictor:
+        return "byol or simsiam"
+    return "supcon" if loss.takes_labels else "simclr"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from isotherm.checks import positive
 from isotherm.data import overlay
 from isotherm.train import optimizers, schedule
 from isotherm.train.choice import Choice
@@ -137,17 +138,16 @@ class Config:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         if self.seed >= 1 << 63:
             raise ValueError(f"seed must be below 2^63, got {self.seed}.")
-        if not 0 <= self.warmup_part < 1:
-            raise ValueError(f"warmup_part lies in [0, 1), got {self.warmup_part}.")
-        for name in ("lr", "trust"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
+        positive("trust", self.trust)
+        if not 0 < self.lr < float("inf"):
+            raise ValueError(f"lr must be positive, got {self.lr}.")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, got {self.clip}.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"ema lies between 0 and 1, got {self.ema}.")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum lies in [0, 1), got {self.momentum}.")
+        for name in ("momentum", "warmup_part"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} lies in [0, 1), got {getattr(self, name)}.")
 
     def as_dict(self) -> Settings:
         """Plain values, as YAML and JSON hold them."""
