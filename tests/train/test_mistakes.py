@@ -18,7 +18,7 @@ PAIRS = {
     "bank WMSELoss": "a memory bank compares with its .* but WMSELoss compares no items; use --method simclr",
     "mocov2 ZeroCLLoss": "MoCo v2 compares with its queue, but ZeroCLLoss compares no items; use --method simclr",
     "mocov3 ARBLoss": "MoCo v3 compares with the keys of its .* ARBLoss compares no items; use --method simclr",
-    "nnclr BYOLLoss": "NNCLR compares with the predictions.*but BYOLLoss compares no items; use --method byol or simsiam",
+    "nnclr BYOLLoss": "NNCLR compares with the predictions.*BYOLLoss compares no items; use --method byol or simsiam",
     "mocov2 SupConLoss": "MoCo v2 compares with its queue, but SupConLoss takes its positives.*; use --method supcon",
     "wmse NTXentLoss": "'wmse' is WMSELoss in the batch, and with NTXentLoss it would be .* use --method simclr",
     "zerocl WMSELoss": "'zerocl' is ZeroCLLoss in the batch, and with WMSELoss it would be .* use --method simclr",

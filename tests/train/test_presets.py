@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -221,11 +220,3 @@ def test_the_list_has_every_preset_by_paper_and_words_choose(capsys):
 def test_what_cannot_be_listed_is_told_in_a_line(words, said, capsys):
     assert main(["presets", *words]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_the_page_of_results_names_presets_that_there_are():
-    page = (HERE.parents[1] / "docs/results/README.md").read_text(encoding="utf-8")
-    named = re.findall(r"--preset ([a-z0-9.-]+)(?=[`\s])", page)
-    assert len(named) > 30
-    assert [name for name in named if not name.endswith("-") and name not in PRESETS] == []
-    assert "not done" not in page.lower()
