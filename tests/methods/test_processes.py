@@ -21,6 +21,12 @@ CASES = {
     "barlow": ("barlow", nn.BarlowTwinsLoss(), {}),
     "mocov2": ("mocov2", nn.NTXentLoss(), {"queue": 12}),
     "algorithm 3": ("mocov2", nn.CACRLoss(), {"queue": 12, "every_view": True, "intra_batch": True}),
+    "fnc": ("fnc", nn.FNCLoss(0.2, top_k=3, threshold=0.0), {}),
+    "fnc with a queue": (
+        "mocov2",
+        nn.FNCLoss(0.2, top_k=3, threshold=0.0),
+        {"queue": 12, "every_view": True, "intra_batch": True},
+    ),
     "mocov3": ("mocov3", nn.NTXentLoss(), {"momentum": 0.9}),
     "byol": ("byol", nn.BYOLLoss(), {"momentum": 0.9}),
     "simsiam": ("simsiam", nn.SimSiamLoss(), {}),

@@ -229,5 +229,5 @@ def test_prototypes_are_the_papers_unless_the_items_are_few():
     assert built("swav", items=40_000).prototypes.shape == (3000, WIDTH)
     assert built("dino", items=40_000).center.shape == (4000,)
     assert built("swav", items=1437).prototypes.shape == (143, WIDTH)
-    with pytest.raises(ValueError, match="SwAV needs 2 or more views of each item beside its small crops, got 1"):
+    with pytest.raises(ValueError, match="'swav' needs 2 or more views of each item beside its small crops, got 1"):
         built("swav", small=4).check_views(1)

@@ -1,5 +1,8 @@
 """Multi-crop in every method that can use it: small crops ask and are never looked for; who cannot says why."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
@@ -7,6 +10,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 from isotherm import nn
 from isotherm.encoders import VAE, head
 from isotherm.methods import Given, Network, method
+from isotherm.pairing import one_way
 from small_methods import batch, built, taught
 
 LABELS = torch.zeros(5, dtype=torch.long)
@@ -85,6 +89,84 @@ def test_algorithm_3_repels_small_crops_from_the_large_queries():
     torch.testing.assert_close(m.compare(b), total / 20, rtol=1e-9, atol=0)
 
 
+def cancelled(query, positives, negatives, item_views, cancel, top_k=3, threshold=-0.1, temperature=0.2):
+    """FNC of one query: its false negatives are those most like a large view of its item."""
+    scores = [max(float(n.detach() @ v) for v in item_views) for n in negatives]
+    best = sorted(range(len(negatives)), key=lambda j: -scores[j])[:top_k]
+    false = [j for j in best if scores[j] > threshold]
+    near = [query @ p / temperature for p in positives]
+    far = [query @ n / temperature for n in negatives]
+    if cancel == "attract":
+        below, near = near + far, near + [far[j] for j in false]
+    else:
+        below = near + [s for j, s in enumerate(far) if j not in false]
+    return torch.stack(below).logsumexp(0) - torch.stack(near).mean()
+
+
+def fnc_in_the_batch(m, b, cancel):
+    z, values = units(m.network, b.views), []
+    large = z[:3]
+    for v, view in enumerate(z):
+        for i, query in enumerate(view):
+            positives = [k[i] for t, k in enumerate(large) if t != v]
+            negatives = [k[j] for k in large for j in range(5) if j != i]
+            values.append(cancelled(query, positives, negatives, [k[i].detach() for k in large], cancel))
+    return torch.stack(values).mean()
+
+
+def fnc_with_a_queue(m, b, cancel, every_view=True, intra_batch=False):
+    k, values = units(m.slow.network, b.views[:3]), []
+    asking = range(5) if every_view else (0, 3, 4)
+    q = {v: units(m.network, [b.views[v]])[0] for v in asking}
+    for v in asking:
+        for i in range(5):
+            keys = [key[i] for t, key in enumerate(k) if t != (v if every_view else 0)]
+            item = [q[v if v < 3 else 0][i].detach(), *keys] if v < 3 or not every_view else keys
+            negatives = list(m.queue)
+            if intra_batch:
+                negatives += [q[t][j] for t in ([v] if v < 3 else range(3)) for j in range(5) if j != i]
+            values.append(cancelled(q[v][i], keys, negatives, item, cancel))
+    return torch.stack(values).mean()
+
+
+FNC = {
+    "in the batch": ("fnc", {}, fnc_in_the_batch),
+    "with a queue": ("mocov2", {"every_view": True}, fnc_with_a_queue),
+    "with a queue that one view asks": ("mocov2", {}, partial(fnc_with_a_queue, every_view=False)),
+    "with a queue and the batch": (
+        "mocov2",
+        {"every_view": True, "intra_batch": True},
+        partial(fnc_with_a_queue, intra_batch=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("cancel", ["attract", "eliminate"])
+@pytest.mark.parametrize("how", FNC)
+def test_fnc_asks_with_small_crops_and_finds_false_negatives_by_the_large_ones(how, cancel):
+    name, settings, by_hand = FNC[how]
+    settings = settings | ({"queue": 9} if name == "mocov2" else {})
+    loss = nn.FNCLoss(0.2, cancel, top_k=3, threshold=-0.1)
+    m, b = built(name, loss, views=3, small=2, **settings), batch(views=3, small=2)
+    if name == "mocov2":
+        taught(m).queue.copy_(normalize(m.queue, dim=1))  # made in float32
+    expected, value = by_hand(m, b, cancel), m.compare(b)
+    torch.testing.assert_close(value, expected, rtol=1e-9, atol=0)
+    learning = list(m.network.parameters())
+    got, wanted = (torch.autograd.grad(v, learning, retain_graph=True) for v in (value, expected))
+    torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_a_small_crop_is_in_no_support_set():
+    """By itself it would find others: those that look like the little it shows."""
+    loss, b = nn.FNCLoss(0.2, top_k=3, threshold=None), batch(small=1)
+    m = built("fnc", loss, small=1)
+    (block,) = one_way(m.network(b.views[2]), *(m.network(v) for v in b.views[:2]))
+    with_it = loss.false_negatives(block).columns
+    without = loss.false_negatives(replace(block, item_views=block.partners)).columns
+    assert with_it.tolist() != without.tolist()
+
+
 def test_mocov3_and_byol_predict_the_large_crops_with_every_crop():
     b, own = batch(small=2), torch.arange(5)
     m = taught(built("mocov3", nn.NTXentLoss(0.2), small=2))
@@ -138,5 +220,7 @@ def test_reconstruction_refuses_small_crops_and_labels_take_them():
 
 
 def test_one_large_crop_is_too_few():
-    with pytest.raises(ValueError, match="InBatch needs 2 or more views of each item beside its small crops, got 1"):
+    with pytest.raises(
+        ValueError, match="method 'simclr' needs 2 or more views of each item beside its small crops, got 1"
+    ):
         built("simclr", nn.NTXentLoss(), views=1, small=3).check_views(1)

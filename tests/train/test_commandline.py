@@ -147,7 +147,7 @@ MISTAKES = [
     ("--method byol --loss NTXentLoss", "it takes BYOLLoss or SimSiamLoss"),
     ("--method supervised --loss NTXentLoss", "takes no loss"),
     ("--method bank --views 2", "one view of each image"),
-    ("--views 1", "needs 2 or more views"),
+    ("--views 1", "method 'simclr' needs 2 or more views"),
     ("--batch 9999", "larger than digits"),
     ("--log_every 0", "log_every must be 1 or more"),
     ("--prefetch -1", "prefetch and checkpoint must be 0 or more"),

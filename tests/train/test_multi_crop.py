@@ -123,7 +123,7 @@ REFUSED = [
     (["--small_crops", "2", "--method", "bank"], "method 'bank' has no use for views that are never looked for"),
     (["--small_crops", "2", "--method", "supcon"], "whose positives come from labels"),
     (["--small_crops", "2", "--views", "1"], "needs 2 or more views of each item beside its small crops, got 1"),
-    (["--method", "dino", "--views", "1"], "DINO needs 2 or more views of each item, got 1"),
+    (["--method", "dino", "--views", "1"], "method 'dino' needs 2 or more views of each item, got 1: say --views 2"),
     (["--small_size", "4"], "small_size 4 is about small crops, and there are none: say --small_crops 6"),
     (["--small_crops", "-1"], "small_crops lies between 0 and 1,000, got -1"),
     (["--small_crops", "2", "--small_scale", "[0.5, 0.2]"], r"such as \[0.05, 0.14\]; got \[0.5, 0.2\]"),
@@ -132,7 +132,11 @@ REFUSED = [
         ["--small_crops", "2", "--encoder", "small_alexnet", "--size", "32"],
         "small crops of 14 pixels beside views of 32. It takes one size only: use a convnet, a ResNet or a ViT",
     ),
-    (["--method", "swav", "--loss", "NTXentLoss"], "method 'swav' has its own objective and takes no loss"),
+    (["--small_crops", "2", "--small_size", "8"], "small crop of 8 pixels is not smaller than the large ones, which"),
+    (
+        ["--crop_scale", "[0.5, 2]"],
+        r"crop_scale is the least and the largest part of an image's area.*got \[0.5, 2.0\]",
+    ),
 ]
 
 

@@ -32,11 +32,12 @@ class FNCLoss(Loss):
             \frac{e^{s_{ip}/\tau}}{\sum_{k \ne i,\, k \notin F_i} e^{s_{ik}/\tau}}, \qquad
             F_i = \operatorname*{top-k}_j \{ \operatorname*{agg}_{v \in S_i} z_j \cdot z_v > t \}
 
-    Huynh et al. 2022 (FNC, arXiv:2011.11765), §3, a rival in CACR's Tables 4 and 18. `cancel` is one of the two
+    Huynh et al. 2022 (FNC, arXiv:2011.11765), §3, a rival in CACR's Tables 4 and 16. `cancel` is one of the two
     losses; :math:`S_i` is the item's support set, all its views: two, and `support` more (8 in the paper; None: as many
     as there are). A negative scores its largest similarity to them (`aggregate` "max") or the mean. The `top_k` highest
     scores (None: all) above `threshold` (None: any) are the false negatives :math:`F_i`; the choice is a constant for
-    the gradient. Like the authors' code, every view is a query, and its positives are all its other views.
+    the gradient. Like the authors' code, every view is a query, and its positives are all its other views. Small crops
+    ask, and are in no support set.
 
     Fixed points: "attract": log(p + m) when all similarities are equal, p positives and m negatives; with no false
     negative both are `NTXentLoss`.
@@ -95,7 +96,7 @@ class FNCLoss(Loss):
     def _support_of(self, pairs: Pairs) -> list[Tensor]:
         """The views that look for an item's false negatives, (n, d) each."""
         alike = pairs.queries.chunk(len(pairs.query_views))  # of a batch all views are queries; else the others are
-        views = [view.detach() for view in (*alike, *pairs.partners)]  # their keys
+        views = [view.detach() for view in pairs.item_views or (*alike, *pairs.partners)]  # their keys
         if self.support is None:
             return views
         if len(views) < 2 + self.support:

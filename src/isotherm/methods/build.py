@@ -13,7 +13,7 @@ from isotherm.methods.bank import MemoryBank
 from isotherm.methods.dino import DINO
 from isotherm.methods.in_batch import InBatch
 from isotherm.methods.individual import ISogCLR, TaU
-from isotherm.methods.method import Given, Method, Network
+from isotherm.methods.method import Given, Method, Network, method_for
 from isotherm.methods.momentum import MoCoV2, MoCoV3
 from isotherm.methods.nnclr import NNCLR
 from isotherm.methods.reference import Autoencoder, Supervised
@@ -124,6 +124,11 @@ def method_spec(name: str) -> MethodSpec:
 def check_loss(name: str, loss: type[Loss]) -> None:
     """Refuse a loss with which a method would not do what it is called for."""
     spec = method_spec(name)
+    if spec.loss is None:
+        raise ValueError(
+            f"method '{name}' has its own objective and takes no loss, got {loss.__name__}; leave it out, or use "
+            f"--method {method_for(loss)} for that loss."
+        )
     if spec.kind is not InBatch or loss.needs_predictor:  # those say themselves what they take
         return
     if loss.takes_labels:
@@ -151,8 +156,6 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
     wanted = inspect.signature(spec.kind.__init__).parameters
     if "loss" in wanted and loss is None:
         raise ValueError(f"method '{name}' needs a loss, for instance {spec.loss}.")
-    if "loss" not in wanted and loss is not None:
-        raise ValueError(f"method '{name}' has its own objective and takes no loss, got {type(loss).__name__}.")
     if loss is not None:
         check_loss(name, type(loss))
     if given.hard_negatives and not spec.kind.takes_hard_negatives:
@@ -166,5 +169,5 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
             "such as --method simclr, mocov3 or swav."
         )
     result.small_crops = given.small_crops
-    result.seed = given.seed
+    result.seed, result.name = given.seed, name
     return result

@@ -62,5 +62,5 @@ def with_small_crops(loss: Loss, large: Sequence[Tensor], small: Sequence[Tensor
         blocks = loss.pair(large)
         for i, query in enumerate(small):
             (pairs,) = one_way(query, *large)
-            blocks.append(replace(pairs, query_views=(len(large) + i,)))
+            blocks.append(replace(pairs, query_views=(len(large) + i,), item_views=pairs.partners))
         return loss.of(blocks)

@@ -68,6 +68,8 @@ class Method(nn.Module):
 
     fewest_views: ClassVar[int] = 2
     takes_hard_negatives: ClassVar[bool] = False
+    name: str = ""
+    """What a user calls it."""
     small_crops: int = 0
     """How many of a batch's views, the last ones, are small crops: they ask, and are no keys, targets or negatives."""
     seed: int = 0
@@ -128,8 +130,9 @@ class Method(nn.Module):
     def check_views(self, views: int) -> None:
         if views < self.fewest_views:
             raise ValueError(
-                f"{type(self).__name__} needs {self.fewest_views} or more views of each item"
-                f"{' beside its small crops' if self.small_crops else ''}, got {views}."
+                f"method '{self.name}' needs {self.fewest_views} or more views of each item"
+                f"{' beside its small crops' if self.small_crops else ''}, got {views}: say --views "
+                f"{self.fewest_views}."
             )
 
 
@@ -203,5 +206,15 @@ def push(queue: Tensor, place: Tensor, rows: Tensor) -> None:
 def takes(loss: Loss, method: str, instead: str) -> Loss:
     """The loss, if it can use negatives that are not in the batch."""
     if loss.without_negatives:
-        raise ValueError(f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}.")
+        raise ValueError(
+            f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}; use --method "
+            f"{method_for(loss)} for that loss."
+        )
     return loss
+
+
+def method_for(loss: Loss | type[Loss]) -> str:
+    """The methods that take a loss, whatever it is."""
+    if loss.needs_predictor:
+        return "byol or simsiam"
+    return "supcon" if loss.takes_labels else "simclr"

@@ -111,13 +111,15 @@ class MoCoV2(Method):
     def _blocks(self, queries: Sequence[Tensor], keys: Sequence[Tensor]) -> list[Pairs]:
         blocks = []
         large = self.large(queries)
+        once = keys if self.every_view else [*large, *keys]
+        shown = tuple(unit(view.detach(), "views") for view in once) if self.small_crops else ()
         for a, query in enumerate(queries):
             positives = [k for b, k in enumerate(keys) if b != a] if self.every_view else keys
             is_small = a >= len(large)
             among = large if self.intra_batch and is_small else ()
             for partners in [[k] for k in positives] if self.pairwise else [positives]:
                 (pairs,) = queued([query, *partners], self.queue, self.intra_batch and not is_small, among)
-                blocks.append(replace(pairs, query_views=(a,)))
+                blocks.append(replace(pairs, query_views=(a,), item_views=shown if is_small else ()))
         return blocks
 
     @torch.no_grad()
@@ -156,7 +158,8 @@ class MoCoV3(PredictsSlowCopy):
             blocks = []
             for a, query in enumerate(embedded):
                 (pairs,) = one_way(query, *(k for b, k in enumerate(targets) if b != a))
-                blocks.append(replace(pairs, query_views=(a,)))
+                item_views = pairs.partners if a >= len(targets) else ()
+                blocks.append(replace(pairs, query_views=(a,), item_views=item_views))
             return len(targets) * self._scale() * self.loss.of(blocks)
 
     def _scale(self) -> float:

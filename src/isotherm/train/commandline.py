@@ -137,12 +137,7 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
     settings = _without_code(settings)
     settings = completed(merge(usual(settings), settings))
     method = method_spec(str(settings["method"]["name"]))
-    if method.loss is None:
-        if settings["loss"].get("name"):
-            raise ValueError(
-                f"method '{settings['method']['name']}' has its own objective and takes no loss, "
-                f"got {settings['loss']['name']}."
-            )
+    if method.loss is None and not settings["loss"].get("name"):
         settings["loss"] = {}
     elif "name" not in settings["loss"]:
         settings["loss"] = {"name": method.loss, **settings["loss"]}

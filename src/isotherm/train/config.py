@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from isotherm.checks import positive
 from isotherm.data import overlay
 from isotherm.train import optimizers, schedule
 from isotherm.train.choice import Choice
@@ -89,6 +90,7 @@ class Config:
     lr_scaling: schedule.Scaling = setting("none", "with the batch: linear is lr·batch/256, sqrt is lr·√batch")
     optimizer: optimizers.Name = setting("sgd", "sgd, lars, adam or adamw")
     momentum: float = setting(0.9, "of sgd and lars; β₁ of adam")
+    trust: float = setting(0.001, "of lars: the norm of a layer's step, as a part of the layer's own", later=True)
     nesterov: bool = setting(False, "Nesterov's momentum (sgd)")
     weight_decay: float = setting(5e-4, "weight decay")
     decay_all: bool = setting(True, "false: none for biases and BN")
@@ -136,16 +138,16 @@ class Config:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         if self.seed >= 1 << 63:
             raise ValueError(f"seed must be below 2^63, got {self.seed}.")
-        if not 0 <= self.warmup_part < 1:
-            raise ValueError(f"warmup_part lies in [0, 1), got {self.warmup_part}.")
+        positive("trust", self.trust)
         if not 0 < self.lr < float("inf"):
             raise ValueError(f"lr must be positive, got {self.lr}.")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, got {self.clip}.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"ema lies between 0 and 1, got {self.ema}.")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum lies in [0, 1), got {self.momentum}.")
+        for name in ("momentum", "warmup_part"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} lies in [0, 1), got {getattr(self, name)}.")
 
     def as_dict(self) -> Settings:
         """Plain values, as YAML and JSON hold them."""

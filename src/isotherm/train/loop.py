@@ -164,7 +164,9 @@ class Run:
     def _begun(self, built: Built) -> State:
         """The state before the first step."""
         c = self.config
-        rule = optimizer(c.optimizer, built.method, self._peak(), c.momentum, c.weight_decay, c.decay_all, c.nesterov)
+        rule = optimizer(
+            c.optimizer, built.method, self._peak(), c.momentum, c.weight_decay, c.decay_all, c.nesterov, c.trust
+        )
         average = None if c.ema is None else MomentumCopy(built.method.network, c.ema)
         return State(c, built, rule, average, self.steps, fingerprint=built.material.fingerprint())
 

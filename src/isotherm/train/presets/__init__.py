@@ -8,6 +8,7 @@ authors' code disagree one is the preset's and the other an option, and `about` 
 from __future__ import annotations
 
 from isotherm.train.presets.cacr_large import CACR_LARGE
+from isotherm.train.presets.cacr_rivals import CACR_RIVALS
 from isotherm.train.presets.cacr_small import CACR_SMALL
 from isotherm.train.presets.chen_li import CHEN_LI
 from isotherm.train.presets.dystress import DYSTRESS
@@ -29,5 +30,14 @@ OURS = {
         {"data": "cifar10", "recipe": "simclr-cifar", "normalize": "cifar10", "images": 5000, "epochs": 20},
     ),
 }
-PRESETS: dict[str, Preset] = {**OURS, **WANG_LIU, **CHEN_LI, **DYSTRESS, **SENTENCES, **CACR_SMALL, **CACR_LARGE}
+PRESETS: dict[str, Preset] = {
+    **OURS,
+    **WANG_LIU,
+    **CHEN_LI,
+    **DYSTRESS,
+    **SENTENCES,
+    **CACR_SMALL,
+    **CACR_LARGE,
+    **CACR_RIVALS,
+}
 """Every recipe by name."""

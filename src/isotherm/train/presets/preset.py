@@ -16,7 +16,8 @@ class Published:
     table: str
     value: float
     measure: str = "linear"
-    """What it is: linear (top-1), 1-NN, 10-NN, 200-NN, STS (the average of seven), or "accuracy" where nobody says."""
+    """What it is: linear (top-1), fine-tuned, 1-NN, 10-NN, 200-NN, STS (the average of seven), or "accuracy" where the
+    paper does not say."""
 
 
 @dataclass(frozen=True)
