@@ -61,6 +61,21 @@ def test_losses_without_negatives_take_every_pair_with_a_large_crop():
     torch.testing.assert_close(m.compare(b), sum(loss(z[i], z[j]) for i, j in pairs) / 5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings"), [(nn.SigLIPLoss, {"learnable": False, "bias": -1.0}), (nn.CMCLoss, {"temperature": 0.3})]
+)
+def test_a_small_crop_looks_for_the_views_one_by_one_where_the_loss_has_them_two_by_two(kind, settings):
+    """It counts as much as a view does."""
+    m, b = built("simclr", kind(**settings), small=1), batch(small=1)
+    z, loss = [m.network(v) for v in b.views], kind(**settings, reduction="none")
+
+    def asks(query, views):
+        return torch.stack([loss(query, view).chunk(2)[0] for view in views]).mean(0)
+
+    expected = torch.cat([asks(z[0], [z[1]]), asks(z[1], [z[0]]), asks(z[2], z[:2])]).mean()
+    torch.testing.assert_close(m.compare(b), expected)
+
+
 def test_mocov2_asks_its_queue_with_small_crops_and_keeps_keys_of_large_ones():
     m, b = taught(built("mocov2", nn.NTXentLoss(0.2), small=2, queue=7)), batch(small=2)
     k = units(m.slow.network, b.views[1:2])[0]

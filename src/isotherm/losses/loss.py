@@ -51,6 +51,8 @@ class Loss(nn.Module):
     """Whether it compares no two items."""
     needs_predictor: ClassVar[bool] = False
     """Whether view 0 must come from a predictor: without one it makes all embeddings equal."""
+    two_by_two: ClassVar[bool] = False
+    """Whether it compares views in pairs, each by itself, however many there are."""
 
     @property
     def without_negatives(self) -> str:

@@ -16,6 +16,9 @@ from isotherm.types import Reduction
 
 __all__ = ["BYOLLoss", "BarlowTwinsLoss", "SimSiamLoss", "VICRegLoss"]
 
+HUGE = 1e8
+"""Larger embeddings are scaled down before they are squared."""
+
 
 class NegativeFree(Loss):
     """Views in, no candidates."""
@@ -160,6 +163,19 @@ def _cosine(views: Sequence[Tensor]) -> Tensor:
 
 
 def standardized(z: Tensor) -> Tensor:
-    """Features with mean 0 and variance 1 over the batch; a constant feature becomes 0."""
-    centred = z - z.mean(0)
+    """Features of mean 0 and variance 1 over the batch, but for 1e-5 beside the variance; a constant one becomes 0."""
+    centred = less_mean(z, 0)
     return centred / torch.sqrt(centred.square().mean(0) + 1e-5)
+
+
+def less_mean(z: Tensor, dim: int) -> Tensor:
+    """z less its mean along `dim`: exactly 0 where all are equal, and so scaled that squares of the largest are finite.
+
+    The mean of equal numbers is not quite that number, and whatever divides by the deviation would make a view of it.
+    """
+    largest = z.detach().abs().amax(dim, keepdim=True)
+    scale = (largest / HUGE).clamp_min(1)
+    centred = z / scale
+    centred = centred - centred.mean(dim, keepdim=True)
+    rounding = 8 * torch.finfo(z.dtype).eps * largest / scale
+    return torch.where(centred.detach().abs() > rounding, centred, 0)

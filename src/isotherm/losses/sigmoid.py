@@ -52,6 +52,8 @@ class SigLIPLoss(Loss):
         if learnable:
             self.bias = nn.Parameter(tensor(float(bias)))
 
+    two_by_two = True
+
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
         return cross_view(views)
 

@@ -92,6 +92,8 @@ class InfoNCELoss(Loss):
         self.temperature = temperature
         self.symmetric = symmetric
 
+    two_by_two = True
+
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
         return cross_view(views, self.symmetric)
 
@@ -116,6 +118,8 @@ class CMCLoss(Loss):
         super().__init__(reduction)
         scaled(temperature)
         self.temperature = temperature
+
+    two_by_two = True
 
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
         return cross_view(views)

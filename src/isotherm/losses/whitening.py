@@ -17,7 +17,7 @@ from isotherm import streams, world
 from isotherm.checks import at_least, not_negative, positive
 from isotherm.engine.once import once_differentiable
 from isotherm.losses.loss import exactly, no_value_per_query
-from isotherm.losses.negative_free import NegativeFree, standardized
+from isotherm.losses.negative_free import NegativeFree, less_mean, standardized
 from isotherm.pairing import as_views
 from isotherm.types import Reduction
 
@@ -102,7 +102,7 @@ class WMSELoss(NegativeFree):
 
     def _distance(self, z: Tensor) -> Tensor:
         """Of the views (V, m, d) of one sub-batch: the mean over pairs of views, the sum over items."""
-        centred = z - z.mean(1, keepdim=True)
+        centred = less_mean(z, 1)
         covariance = centred.mT @ centred / (z.shape[1] - 1)
         identity = torch.eye(z.shape[2], dtype=z.dtype, device=z.device)
         factor, failed = torch.linalg.cholesky_ex((1 - self.eps) * covariance + self.eps * identity)

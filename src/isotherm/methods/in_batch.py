@@ -52,8 +52,8 @@ class InBatch(Method):
 def with_small_crops(loss: Loss, large: Sequence[Tensor], small: Sequence[Tensor]) -> Tensor:
     """The views among themselves, as the loss pairs them; each small crop looks for its item's views among all views.
 
-    Every view and small crop asks and counts alike. A loss that compares no items takes views two by two: every pair of
-    which one is large.
+    Every view and small crop asks and counts alike, and looks for the views one by one if the loss has them two by two.
+    A loss that compares no items takes every pair of which one is large.
     """
     if loss.without_negatives:
         partners = [(a, b) for i, a in enumerate(large) for b in (*large[i + 1 :], *small)]
@@ -61,6 +61,7 @@ def with_small_crops(loss: Loss, large: Sequence[Tensor], small: Sequence[Tensor
     with full_precision(large):
         blocks = loss.pair(large)
         for i, query in enumerate(small):
-            (pairs,) = one_way(query, *large)
-            blocks.append(replace(pairs, query_views=(len(large) + i,), item_views=pairs.partners))
+            for partners in [[view] for view in large] if loss.two_by_two else [large]:
+                (pairs,) = one_way(query, *partners)
+                blocks.append(replace(pairs, query_views=(len(large) + i,), item_views=pairs.partners))
         return loss.of(blocks)
