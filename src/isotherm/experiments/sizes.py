@@ -8,6 +8,11 @@ ADAM = {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-6}
 """Chen & Li's losses at smoke and cpu scale."""
 LARS = {"optimizer": "lars", "lr": 0.2, "lr_scaling": "sqrt", "decay_all": False, "warmup": 10.0}
 """Chen & Li's at paper scale: SimCLR's, with the rate that its author states for CIFAR (google-research/simclr#166)."""
+DECOUPLED = {"loss": "GeneralizedContrastiveLoss", "loss.distribution": "lse", "loss.temperature": 1.0}
+"""Chen & Li's decoupled NT-Xent as Table 1 has it, to which their λ = 0.1 belongs: the alignment is per dimension.
+
+In eq. 4, which has similarities, λ = 0.1 at τ = 1 leaves everything at one point (docs/decisions/0005).
+"""
 PROJECTOR = {"head": "simclr-code", "head.width": 64}
 """Chen & Li's: as SimCLR's code has it, BN after every layer, the last without a shift; 64 wide on CIFAR-10."""
 SMOKE = {"images": 300, "epochs": 2, "batch": 100, "encoder": "convnet", "encoder.widths": [8, 16]}

@@ -24,7 +24,9 @@ class DecoupledNTXentLoss(Loss):
     .. math::
         \mathcal{L}_i = -s_{ip} + \lambda \log \sum_{k \ne i} e^{s_{ik}/\tau}
 
-    Chen & Li 2021 (arXiv:2011.02803), eq. 4; `weight` is λ. The sum runs over the positive and the negatives.
+    Chen & Li 2021 (arXiv:2011.02803), eq. 4; `weight` is λ. The sum runs over the positive and the negatives. The
+    paper's τ = 1, λ = 0.1 are of its Table 1, ``GeneralizedContrastiveLoss(distribution="lse")``; here a λ far below τ
+    pulls more than it spreads, and all embeddings may end at one point.
 
     Fixed points: −s + λ (s/τ + log(1 + m)) when all similarities are s; NT-Xent is 1/τ of it at λ = τ.
     """

@@ -13,13 +13,14 @@ from isotherm.experiments.claims.rules import Alike, Narrower
 from isotherm.experiments.figures.plots import Against, Several, Within
 from isotherm.experiments.papers import CHEN_LI, published
 from isotherm.experiments.sizes import ADAM, LARS, PROJECTOR, SMOKE, THIN
+from isotherm.experiments.sizes import DECOUPLED as TABLE_1
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Study, Where
 
 NTXENT, DECOUPLED = "NT-Xent", "decoupled NT-Xent"
 NORMAL, CUBE, SPHERE = "SWD (normal)", "SWD (hypercube)", "SWD (hypersphere)"
 LOSSES = {
     NTXENT: {"loss": "NTXentLoss", "loss.temperature": 0.2},
-    DECOUPLED: {"loss": "DecoupledNTXentLoss", "loss.temperature": 1.0, "loss.weight": 0.1},
+    DECOUPLED: {**TABLE_1, "loss.weight": 0.1},
     NORMAL: {"loss": "GeneralizedContrastiveLoss", "loss.prior": "normal", "loss.weight": 5.0},
     CUBE: {"loss": "GeneralizedContrastiveLoss", "loss.prior": "hypercube", "loss.weight": 5.0},
     SPHERE: {"loss": "GeneralizedContrastiveLoss", "loss.prior": "hypersphere", "loss.weight": 5.0},

@@ -16,6 +16,7 @@ from isotherm.experiments.claims.rules import Ahead, Loses, Ordered, Reaches
 from isotherm.experiments.figures.plots import Against, Family
 from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.sizes import ADAM, LARS, PROJECTOR, SMOKE, THIN
+from isotherm.experiments.sizes import DECOUPLED as TABLE_1
 from isotherm.experiments.study import Arm, Claim, Figure, Scale, Settings, Study, Where
 
 BITS = "randbit"
@@ -36,7 +37,6 @@ FACTORS = (0.5, 2.0)
 CONTRASTIVE = (*NTXENT.values(), *MOCO.values(), *DECOUPLED.values(), *SWD.values())
 OVER = {BITS: KS}
 _LOSS = {"method": "simclr", "loss": "NTXentLoss", "loss.temperature": 0.2}
-_DECOUPLED = {"method": "simclr", "loss": "DecoupledNTXentLoss", "loss.temperature": 1.0}
 _SWD = {"method": "simclr", "loss": "GeneralizedContrastiveLoss"}
 
 
@@ -67,7 +67,7 @@ _MOCO = {"method": "mocov2", "loss": "NTXentLoss"}
 ARMS = (
     *(Arm(NTXENT[t], {**_LOSS, "loss.temperature": t}, OVER) for t in TAUS),
     *(Arm(MOCO[t], {**_MOCO, "loss.temperature": t}, OVER) for t in MOCO),
-    *(Arm(DECOUPLED[w], {**_DECOUPLED, "loss.weight": w}, OVER) for w in DECOUPLED),
+    *(Arm(DECOUPLED[w], {"method": "simclr", **TABLE_1, "loss.weight": w}, OVER) for w in DECOUPLED),
     *(Arm(SWD[w], {**_SWD, "loss.weight": w}, OVER) for w in SWD),
     Arm(BYOL, {"method": "byol"}, OVER),
     Arm(BATCH, _LOSS, {"batch": BATCHES, **OVER}),

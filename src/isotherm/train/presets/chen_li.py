@@ -34,7 +34,11 @@ _CIFAR = {
 _IMAGENET = {**_CIFAR, "data": "imagenet", "recipe": "simclr", "head.width": 128, "batch": 1024, "lr": 0.075}
 _LOSSES: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "": ("NT-Xent, τ = 0.2", "NTXentLoss", {"temperature": 0.2}),
-    "-decoupled": ("decoupled NT-Xent, τ = 1, λ = 0.1", "DecoupledNTXentLoss", {"temperature": 1.0, "weight": 0.1}),
+    "-decoupled": (
+        "decoupled NT-Xent, τ = 1, λ = 0.1",
+        "GeneralizedContrastiveLoss",
+        {"distribution": "lse", "temperature": 1.0, "weight": 0.1},
+    ),
     **{
         f"-swd{'' if prior == 'hypersphere' else f'-{prior}'}": (
             f"SWD ({prior}), λ = 5",
