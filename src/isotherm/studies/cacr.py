@@ -235,8 +235,8 @@ def _columns(imbalance: str) -> list[Where]:
 DIFFERS = (
     "The paper trains a small AlexNet for 200 epochs, K = 1 with batches of 768, K = 4 with 128. At cpu scale it has a "
     "quarter of its channels, 512 features, 2,000 steps, a warm-up and bounded gradients; K = 1 has 160 images in a "
-    "step, K = 4 has 64, as many views. Temperatures and t are the paper's (CMC: as on ImageNet). The linear probe is of "
-    "fc7, taught on balanced images, as the paper's accuracies imply."
+    "step, K = 4 has 64, as many views. Temperatures and t are the paper's (CMC: as on ImageNet). The linear probe is "
+    "of fc7, taught on balanced images, as the paper's accuracies imply."
 )
 PAPER = replace(
     CACR,

@@ -136,8 +136,8 @@ PAPER = replace(
     CACR,
     differs="The paper trains ResNet-50 on ImageNet and takes its rivals' numbers from their papers, with other "
     "epochs, batches and optimizers. Ours have one recipe: at cpu scale a convnet of 100,000 parameters, 2,000 steps, "
-    "320 large views in a step; small crops come on top of these. FNC finds false negatives by its five views (the paper: ten, "
-    "and small crops).",
+    "320 large views in a step; small crops come on top of these. FNC finds false negatives by its "
+    "five views (the paper: ten, and small crops).",
     tables={
         "Table 4 (ImageNet, linear)": PaperTable(
             published("cacr/table-4"), [Where(name) for name in _ALL], [("accuracy", "linear_whole")], titled=False
