@@ -79,7 +79,7 @@ SCALES = {
     "smoke": Scale(
         "seconds, to see that everything works",
         {**SMOKE, "images": 200, "epochs": 1, "batch": 40},
-        adjust=lambda settings: {k: v for k, v in small_heads(settings).items() if k != "method.queue"},
+        adjust=small_heads,
     ),
     "cpu": Scale(
         "a small network, all images, 2,000 steps; five seeds",
