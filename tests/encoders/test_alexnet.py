@@ -24,3 +24,13 @@ def test_small_alexnet_has_the_papers_layers(size, edges):
     connected = ["Linear", "BatchNorm1d", "ReLU"]
     assert kinds == pooled + pooled + conv + conv + pooled + connected + connected + ["Linear"]
     assert [n for n, _ in network.named_parameters() if n.endswith("bias") and ".1." not in n] == ["fc8.bias"]
+
+
+def test_a_quarter_of_small_alexnet_has_a_quarter_of_the_channels():
+    network = SmallAlexNet(factor=0.25, hidden=512)
+    convolutions = [network.conv1, network.conv2, network.conv3, network.conv4, network.conv5]
+    assert [layer[0].out_channels for layer in convolutions] == [24, 48, 96, 96, 48]
+    assert [network.fc6[0].out_features, network.fc7[0].out_features, network.fc8.out_features] == [512, 512, 128]
+    assert network(noise(2, size=32)).shape == (2, 128)
+    with pytest.raises(ValueError, match="factor must be positive and below 1000, got 0"):
+        SmallAlexNet(factor=0)

@@ -467,7 +467,32 @@ def test_every_k_sees_as_many_views_in_as_many_steps():
     assert len(arms) == 3
     headline = [p.config for p in expand(replace(study, arms=arms), "cpu", seeds=1)]
     assert {c.batch * c.views for c in headline} == {320}
-    assert {c.epochs * c.views for c in headline} == {60}
+    assert {c.steps for c in headline} == {2000}
+
+
+def test_a_long_tail_sees_five_periods_of_the_schedule():
+    points = [p for p in expand(find.load("dystress-long-tail"), "cpu", seeds=1) if p.arm == "schedule over epochs"]
+    (config,) = [p.config for p in points]
+    per_epoch = 12_406 // config.batch  # CIFAR-10-LT, a hundredth as many of the last class as of the first
+    assert 5 <= config.steps / per_epoch / config.loss["temperature"]["period"] < 6
+
+
+def test_objectives_are_compared_at_the_same_batch_where_it_is_varied():
+    by_batch = [p.config for p in expand(find.load("cacr-batch"), "cpu", seeds=1)]
+    assert {(c.loss["name"], c.views, c.batch) for c in by_batch} == {
+        (loss, views, batch)
+        for loss, views in (
+            ("NTXentLoss", 2),
+            ("AlignUniformLoss", 2),
+            ("HardNegativeLoss", 2),
+            ("CACRLoss", 2),
+            ("CMCLoss", 5),
+            ("CACRLoss", 5),
+        )
+        for batch in (32, 128)
+    }
+    by_k = [p.config for p in expand(find.load("cacr-parameters"), "cpu", seeds=1) if p.arm == "by K"]
+    assert [(c.views, c.batch) for c in by_k] == [(2, 64), (3, 64), (5, 64), (9, 64)]
 
 
 # what it would cost

@@ -1,6 +1,7 @@
 """Studies as a user meets them: real runs, killed runners and workers, claims that can fail, pages that open."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from isotherm.cli import main
 from isotherm.experiments import execute, find, report
 from isotherm.experiments.claims import rules
 from isotherm.experiments.measuring import done
-from isotherm.experiments.points import check_measures, expand
+from isotherm.experiments.points import at_scale, check_measures, expand
 from isotherm.experiments.records import Record, Records, read
 from isotherm.experiments.study import Arm, Claim, Paper, PaperTable, Scale, Study, Where
 from isotherm.train.config import Runtime
@@ -128,12 +129,34 @@ def test_the_papers_own_probes_are_read_at_paper_scale():
         "temperature": {"linear": "linear_wang_liu"},
         "temperature-bank": {"linear": "linear_wang_liu"},
         "cacr": {"linear": "linear_cacr_small", "linear_whole": "linear_cacr_small"},
-        "dystress": {"knn": "knn200", "interclass_uniformity": "feature_interclass_uniformity"},
+        **{name: {"linear_whole": "linear_cacr_small"} for name in ("cacr-weights", "cacr-parameters", "cacr-batch")},
+        "cacr-rivals": {"linear_whole": "linear_cacr_large"},
         **{name: {"linear": "linear_simclr"} for name in ("generalized", "tau-lambda", "randbit", "digits-on-images")},
     }.items():
         scales = find.load(name).scales
         assert scales["paper"].instead == instead
         assert not scales["cpu"].instead
+
+
+def points_of(part):
+    """Every point that a rule names."""
+    if isinstance(part, Where):
+        return [part]
+    if dataclasses.is_dataclass(part):
+        return [where for f in dataclasses.fields(part) for where in points_of(getattr(part, f.name))]
+    return [where for item in part for where in points_of(item)] if isinstance(part, list | tuple) else []
+
+
+@pytest.mark.parametrize("name", [n for n in find.names() if n.startswith(("dystress", "cacr"))])
+def test_every_claim_of_dystress_and_cacr_has_a_figure_and_the_runs_it_names(name):
+    study = find.load(name)
+    for scale in (s for s in study.scales if s != "smoke"):  # that one has some values only
+        points = [(p.arm, p.varied.items()) for p in expand(study, scale, seeds=1)]
+        for claim in at_scale(study, scale).claims:
+            assert claim.figure, claim.claim
+            for where in points_of(claim.rule):
+                there = [arm for arm, varied in points if arm == where.arm and where.varied.items() <= varied]
+                assert there, (scale, claim.claim, where.label)
 
 
 def test_another_loss_in_one_line_is_another_study(tmp_path):
@@ -204,6 +227,10 @@ def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_i
         kinds.setdefault((point.config.method["name"], point.config.loss.get("name"), point.config.views), point.config)
     for config in kinds.values():
         small = replace(config, batch=4, imbalance="none", images=None, size=32 if config.size is None else config.size)
+        if config.method["name"] == "wmse":  # it wants more items than numbers
+            small = replace(small, head={**config.head, "width": 2})
+        if "prototypes" in config.method:  # and these more than prototypes
+            small = replace(small, method={**config.method, "prototypes": 4})
         place = Runtime(out=tmp_path, quiet=True)
         run = Run(fabric_for(small, place), small, place)
         with run.closing():

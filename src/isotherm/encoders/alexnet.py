@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from isotherm.checks import at_least
-from isotherm.encoders.contract import Encoder
+from isotherm.encoders.contract import Encoder, scaled_widths
 
 SMALLEST = 15
 """Below this edge the three pools leave nothing."""
@@ -20,27 +20,30 @@ class SmallAlexNet(Encoder):
     the pairing does that. Weights start as N(0, 0.02²), as public copies of that network do (the papers do not say).
 
     The papers probe fc7 (`probed`): ``features(network, x, "fc7")``. 27,221,088 parameters for 32×32,
-    58,678,368 for 64×64.
+    58,678,368 for 64×64. `factor` multiplies the channels and `hidden` is the width of fc6 and fc7, for a processor.
     """
 
     probed = "fc7"
 
-    def __init__(self, channels: int = 3, size: int = 32, width: int = 128) -> None:
+    def __init__(
+        self, channels: int = 3, size: int = 32, width: int = 128, factor: float = 1.0, hidden: int = 4096
+    ) -> None:
         super().__init__()
-        at_least(1, channels=channels, width=width)
+        at_least(1, channels=channels, width=width, hidden=hidden)
         at_least(SMALLEST, size=size)
         self.channels, self.size, self.width = channels, size, width
         edge = size
         for _ in range(3):
             edge = (edge - 3) // 2 + 1
-        self.conv1 = _convolution(channels, 96, pool=True)
-        self.conv2 = _convolution(96, 192, pool=True)
-        self.conv3 = _convolution(192, 384)
-        self.conv4 = _convolution(384, 384)
-        self.conv5 = _convolution(384, 192, pool=True)
-        self.fc6 = _connected(192 * edge**2, 4096)
-        self.fc7 = _connected(4096, 4096)
-        self.fc8 = nn.Linear(4096, width)
+        c1, c2, c3 = scaled_widths((96, 192, 384), factor)
+        self.conv1 = _convolution(channels, c1, pool=True)
+        self.conv2 = _convolution(c1, c2, pool=True)
+        self.conv3 = _convolution(c2, c3)
+        self.conv4 = _convolution(c3, c3)
+        self.conv5 = _convolution(c3, c2, pool=True)
+        self.fc6 = _connected(c2 * edge**2, hidden)
+        self.fc7 = _connected(hidden, hidden)
+        self.fc8 = nn.Linear(hidden, width)
         for m in self.modules():
             if isinstance(m, nn.Conv2d | nn.Linear):
                 nn.init.normal_(m.weight, std=0.02)

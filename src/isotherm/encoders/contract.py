@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
@@ -47,3 +48,10 @@ class Encoder(nn.Module):
         if wrong is not None:
             wanted = f"(N, {self.channels}, {self.size or 'H'}, {self.size or 'W'})"
             raise ValueError(f"{name} was built for images {wanted}, got {tuple(x.shape)}. {wrong}.")
+
+
+def scaled_widths(widths: Sequence[int], factor: float) -> list[int]:
+    """Widths of layers times a factor, 1 or more; a width that is none stays, to be refused."""
+    if not 0 < factor < 1000:
+        raise ValueError(f"factor must be positive and below 1000, got {factor}.")
+    return [max(1, round(factor * width)) if width > 0 else width for width in widths]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from isotherm.checks import at_least
-from isotherm.encoders.contract import Encoder
+from isotherm.encoders.contract import Encoder, scaled_widths
 
 
 class ConvNet(Encoder):
@@ -28,9 +28,7 @@ class ConvNet(Encoder):
         super().__init__()
         if not widths:
             raise ValueError("ConvNet needs at least one layer: widths is empty.")
-        if not 0 < factor < 1000:
-            raise ValueError(f"factor must be positive and below 1000, got {factor}.")
-        widths = [max(1, round(factor * width)) if width > 0 else width for width in widths]
+        widths = scaled_widths(widths, factor)
         at_least(1, channels=channels, stride=stride, **{f"widths[{i}]": w for i, w in enumerate(widths)})
         self.channels, self.width = channels, widths[-1]
         for i, (before, after) in enumerate(zip((channels, *widths), widths, strict=False)):

@@ -7,6 +7,10 @@ from isotherm.experiments.study import Paper
 PUBLISHED = Path(__file__).parents[1] / "studies" / "published"
 """The papers' tables, a folder for each paper."""
 
+CACR = Paper(
+    "Zheng et al., Contrastive Attraction and Contrastive Repulsion for Representation Learning (CACR)",
+    "https://arxiv.org/abs/2105.03746",
+)
 CHEN_LI = Paper("Chen & Li 2021, Intriguing Properties of Contrastive Losses", "https://arxiv.org/abs/2011.02803")
 DYSTRESS = Paper(
     "Manna et al. 2024, Dynamically Scaled Temperature in Self-Supervised Contrastive Learning (DySTreSS)",

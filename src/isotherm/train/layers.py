@@ -26,6 +26,7 @@ LONGEST, MOST, DEEPEST = 1_000_000, 10_000, 50
 """Characters that a file of settings may have, values when its aliases are written out, and levels."""
 LATER: Mapping[tuple[str, str], Settings] = {
     ("encoder", "convnet"): {"factor": 1.0},
+    ("encoder", "small_alexnet"): {"factor": 1.0, "hidden": 4096},
     ("encoder", "vae"): {"widths": None, "bn": False, "padding": 1},
     ("method", "vae"): {"plane_weight": 1.0, "beta": 1.0},
     ("method", "mocov2"): {"pairwise": False},
