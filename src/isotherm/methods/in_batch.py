@@ -61,7 +61,7 @@ def with_small_crops(loss: Loss, large: Sequence[Tensor], small: Sequence[Tensor
     with full_precision(large):
         blocks = loss.pair(large)
         for i, query in enumerate(small):
-            for partners in [[view] for view in large] if loss.two_by_two else [list(large)]:
-                (pairs,) = one_way(query, *partners)
+            for wanted in [[view] for view in large] if loss.two_by_two else [list(large)]:
+                (pairs,) = one_way(query, *wanted)
                 blocks.append(replace(pairs, query_views=(len(large) + i,), item_views=pairs.partners))
         return loss.of(blocks)
