@@ -190,7 +190,7 @@ class Learnable(nn.Module):
         super().__init__()
         temperature_range(lowest, highest)
         if not lowest <= positive("initial", initial) <= highest:
-            raise ValueError(f"initial must lie in [{lowest}, {highest}], got {initial}.")
+            raise ValueError(f"a learnable temperature starts between {lowest} and {highest}, got {initial}.")
         self.log_temperature = nn.Parameter(torch.tensor(math.log(initial)))
         self.limits = (lowest, highest)
 

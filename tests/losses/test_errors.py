@@ -150,7 +150,11 @@ def test_unknown_settings_get_a_suggestion(name):
         (lambda: nn.ARBLoss(reduction="none"), ValueError, "no value per query .a basis belongs to the batch"),
         (lambda: nn.SigLIPLoss(temperature=0), ValueError, "temperature must be a positive number"),
         (lambda: nn.SigLIPLoss(bias="x"), TypeError, "bias must be a number, got str"),
-        (lambda: nn.SigLIPLoss(temperature=1e-5), ValueError, r"initial must lie in \[0.0001, 10000.0\], got 1e-05"),
+        (
+            lambda: nn.SigLIPLoss(temperature=1e-5),
+            ValueError,
+            r"learnable temperature starts between 0.0001 and 10000.0, got 1e-05",
+        ),
     ],
 )
 def test_bad_settings(make_loss, error, words):

@@ -160,7 +160,7 @@ MISTAKES = [
     ("--head.affine_last shift", "head.affine_last must be true or false or scale; got 'shift'"),
     ("--clip many", "clip must be a number or null; got 'many'"),
     ("--lr null", "lr must be a number; got 'null'"),
-    ("--loss.temperature {name:\u00a0Cosine,\u00a0tau:\u00a01}", "unexpected keyword argument 'tau'"),
+    ("--loss.temperature {name:\u00a0Cosine,\u00a0tau:\u00a01}", "Cosine has no setting 'tau'"),
     ("--milestones [3]", "milestones belong to --schedule step"),
     ("--normalize cifar10", "for 3 channels; digits has 1"),
     ("--device tpu", "device must be auto, cpu, cuda or mps"),

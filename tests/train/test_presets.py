@@ -214,7 +214,7 @@ def test_the_list_has_every_preset_by_paper_and_words_choose(capsys):
     [
         (["wang-lui-cifar10"], "did you mean 'wang-liu-cifar10'"),
         (["cacr", "table 99"], "no preset has 'cacr table 99' in its name, paper or tables"),
-        (["cacr", "--throughput", "0"], "--throughput must be positive, got 0"),
+        (["cacr", "--throughput", "0"], "--throughput is in views per second, got 0"),
     ],
 )
 def test_what_cannot_be_listed_is_told_in_a_line(words, said, capsys):

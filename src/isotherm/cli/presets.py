@@ -37,8 +37,8 @@ def add(commands: terminal.Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     words: Sequence[str] = arguments.words
-    if not arguments.throughput > 0:
-        raise terminal.UsersMistake(f"--throughput must be positive, got {arguments.throughput:g}.")
+    if not 1e-3 <= arguments.throughput <= 1e12:
+        raise terminal.UsersMistake(f"--throughput is in views per second, got {arguments.throughput:g}.")
     if len(words) == 1 and words[0] in PRESETS:
         _show(words[0], PRESETS[words[0]], arguments.throughput)
         return

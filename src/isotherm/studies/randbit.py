@@ -106,7 +106,7 @@ SCALES = {
 }
 
 
-def _at(bits: int, *names: str) -> list[Where]:
+def at_bits(bits: int, *names: str) -> list[Where]:
     return [Where(name, {BITS: bits}) for name in names]
 
 
@@ -117,7 +117,7 @@ CLAIMS = (
     Claim(
         "With fifteen bits nothing is left of the image, whatever the contrastive loss (linear).",
         "§3.2, fig. 6",
-        Reaches("linear", _at(MANY, *CONTRASTIVE), IGNORED),
+        Reaches("linear", at_bits(MANY, *CONTRASTIVE), IGNORED),
         figure=AGAINST_BITS,
     ),
     Claim(
@@ -142,25 +142,25 @@ CLAIMS = (
     Claim(
         "With five bits a smaller temperature keeps more of the image.",
         "§3.2, fig. 6",
-        Ordered("linear", _at(SOME, *NTXENT.values()), least=0.02),
+        Ordered("linear", at_bits(SOME, *NTXENT.values()), least=0.02),
         figure=AGAINST_BITS,
     ),
     Claim(
         "But without bits the smallest temperature is worse.",
         "§3.2, fig. 6",
-        Ahead("linear", Where(NTXENT[0.2], {BITS: 0}), _at(0, NTXENT[0.05]), least=0.005),
+        Ahead("linear", Where(NTXENT[0.2], {BITS: 0}), at_bits(0, NTXENT[0.05]), least=0.005),
         figure=AGAINST_BITS,
     ),
     Claim(
         "With five bits more weight on the distribution keeps more of the image (SWD).",
         "§3.2, fig. 6",
-        Ahead("linear", Where(SWD[25.0], {BITS: SOME}), _at(SOME, SWD[5.0]), least=0.02),
+        Ahead("linear", Where(SWD[25.0], {BITS: SOME}), at_bits(SOME, SWD[5.0]), least=0.02),
         figure=AGAINST_BITS,
     ),
     Claim(
         "But without bits it is worse.",
         "§3.2, fig. 6",
-        Ahead("linear", Where(SWD[5.0], {BITS: 0}), _at(0, SWD[25.0]), least=0.005),
+        Ahead("linear", Where(SWD[5.0], {BITS: 0}), at_bits(0, SWD[25.0]), least=0.005),
         figure=AGAINST_BITS,
     ),
 )

@@ -41,7 +41,8 @@ def preset_settings(name: str | None) -> Settings:
     if name is None:
         return {}
     if name not in PRESETS:
-        raise ValueError(f"no preset '{name}'{did_you_mean(name, PRESETS)}")
+        near = did_you_mean(name, PRESETS, ["`isotherm presets` lists them"], lead="none is like it")
+        raise ValueError(f"no preset '{name}'{near}")
     return nested(PRESETS[name].settings)
 
 

@@ -77,10 +77,11 @@ def build_temperature(choice: Choice) -> Any:
     name, settings = choice.name, choice.settings
     if name in TEMPERATURES:
         kind = getattr(temperature, name)
+        known_settings(name, settings, parameters(kind))
     else:
         place = address(name, "temperatures")
         if place is None:
-            raise ValueError(f"no temperature '{name}'; there is: {', '.join(TEMPERATURES)}.")
+            raise ValueError(f"no temperature '{name}'{did_you_mean(name, TEMPERATURES)}")
         kind = loaded(place)
         if not callable(kind):
             raise ValueError(f"{name} is {_kind(kind)}; a temperature is a function of similarities, or a class.")

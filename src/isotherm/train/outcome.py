@@ -14,7 +14,7 @@ COLLAPSED = 0.99
 """Mean similarity of different items above which a run is said to collapse."""
 ONE_DIRECTION = 1.5
 """Effective rank below which items differ along one direction only."""
-ADVICE = "Try a lower learning rate, a lower temperature, or less weight decay."
+ADVICE = "Try a lower learning rate, a lower temperature if the loss has one, or less weight decay."
 
 
 @dataclass(frozen=True)

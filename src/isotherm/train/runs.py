@@ -214,6 +214,8 @@ def open_method(out: Path) -> Method:
     """A run's method as it stands in its folder, with all it remembers: iSogCLR's temperatures, TaU's uncertainty."""
     config, saved = _recorded(out)
     method = build(config, out).method
+    if config.precision == "64-true":
+        method.double()
     method.load_state_dict(saved["method"])
     return method.eval()
 
