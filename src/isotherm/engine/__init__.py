@@ -5,7 +5,8 @@ from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
 from isotherm.engine.reductions import Expectation, LogSumExp, Total
 from isotherm.engine.rows import apply_rows
 from isotherm.engine.select import kth_largest
-from isotherm.engine.tiles import reduce, tile_size
+from isotherm.engine.sizes import tile_size
+from isotherm.engine.tiles import reduce
 
 __all__ = [
     "Elementwise",

@@ -117,9 +117,9 @@ def _exponentials(
     for dim, at in sides:
         top = torch.maximum(sums.top[at], energy.amax(dim))
         shrink = (sums.top[at] - top).exp_()
-        sums.mass[at] *= shrink
-        sums.moment[at] *= shrink
-        sums.top[at] = top
+        sums.mass[at].mul_(shrink)
+        sums.moment[at].mul_(shrink)
+        sums.top[at].copy_(top)
         e = scratch.take("exponential", energy.shape)
         yield dim, at, torch.sub(energy, top.unsqueeze(dim), out=e).exp_()
 
@@ -162,7 +162,7 @@ class LogSumExp:
     def add(self, sums: Sums, s: Tensor, sides: Sequence[Side], hide: Hide, fixed: bool, scratch: Scratch) -> None:
         energy, _ = self.energy.on_tile(s, out=s)
         for dim, at, e in _exponentials(energy, sums, sides, hide, fixed, scratch):
-            sums.mass[at] += e.sum(dim)
+            sums.mass[at].add_(e.sum(dim))
 
     def value(self, sums: Sums) -> Tensor:
         return sums.log_mass
@@ -211,10 +211,10 @@ class Expectation:
         product = scratch.take("product", s.shape)
         last = None
         for dim, at, e in _exponentials(energy, sums, sides, hide, fixed, scratch):
-            sums.mass[at] += e.sum(dim)
+            sums.mass[at].add_(e.sum(dim))
             if last is None or not fixed:
                 last = torch.mul(e, w, out=product)
-            sums.moment[at] += last.sum(dim)
+            sums.moment[at].add_(last.sum(dim))
 
     def value(self, sums: Sums) -> Tensor:
         return sums.moment / sums.mass
@@ -256,7 +256,7 @@ class Total:
         w, _ = self.of.on_tile(s, out=s)
         hide(w, 0.0)
         for dim, at in sides:
-            sums.moment[at] += w.sum(dim)
+            sums.moment[at].add_(w.sum(dim))
 
     def value(self, sums: Sums) -> Tensor:
         return sums.moment

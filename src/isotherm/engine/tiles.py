@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,31 +21,12 @@ from isotherm.engine.once import once_differentiable
 from isotherm.engine.reductions import Gradient, Hide, Reduction, Side, Sums, Total
 from isotherm.engine.scratch import Scratch
 from isotherm.engine.select import kth_largest, twins
+from isotherm.engine.sizes import blocks, strip_height, tile_edge
 from isotherm.types import Pairs
 
-TILE = 512  # rows and columns; 1 MB of float32 stays in the second-level cache (docs/benchmarks.md)
-ROW_TILE = 1 << 20  # entries of a strip of whole rows, where a row's k-th largest is needed …
-ROWS = 32  # … but at least this many rows, below which the matrix product is slow
 SAMPLED = 9  # similarities at which both passes must find a function's values equal
 EXPONENT_LIMIT = {torch.float32: 50.0, torch.float64: 300.0}
 """Largest |E| for which Σ e^E and its inverse stay normal numbers for any plausible batch."""
-
-_edge: ContextVar[int | None] = ContextVar("edge", default=None)
-
-
-@contextmanager
-def tile_size(edge: int) -> Iterator[None]:
-    """Set the edge of the tiles for the losses evaluated inside (their backward pass keeps it).
-
-    Results do not depend on it beyond rounding; memory is a few times edge² numbers.
-    """
-    if edge < 1:
-        raise ValueError(f"a tile's edge is 1 or more, got {edge}.")
-    token = _edge.set(edge)
-    try:
-        yield
-    finally:
-        _edge.reset(token)
 
 
 @dataclass(frozen=True)
@@ -70,20 +49,19 @@ class Plan:
     symmetric: bool
     mutual: bool
     top_k: int | None
-    tile: int | None
+    tile: int
+    """The edge of a tile; with `top_k`, the height of a strip of whole rows."""
     fixed: bool
     twins: tuple[Tensor, Tensor] | None = None
     """With `top_k`: candidates that are copies, and what they are copies of."""
 
     def tiles(self, n: int, m: int) -> Iterator[Tile]:
         if self.top_k is not None:  # whole rows, so that a row's threshold is known when it is summed
-            height = self.tile or max(ROWS, ROW_TILE // m)
-            for rows in _blocks(n, height):
+            for rows in blocks(n, self.tile):
                 yield Tile(rows, slice(0, m), ((1, rows),), ((1, rows),))
             return
-        size = self.tile or TILE
-        for rows in _blocks(n, size):
-            for cols in _blocks(m, size):
+        for rows in blocks(n, self.tile):
+            for cols in blocks(m, self.tile):
                 below = cols.start < rows.start
                 if self.symmetric and rows == cols:
                     yield Tile(rows, cols, ((1, rows),), ((1, rows), (0, cols)), on_diagonal=True)
@@ -116,10 +94,6 @@ class Plan:
             return [f(s).nan_to_num() for f in given]  # NaN is unequal to itself
 
 
-def _blocks(size: int, step: int) -> list[slice]:
-    return [slice(i, min(i + step, size)) for i in range(0, size, step)]
-
-
 def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tuple[Tensor, ...]:
     """Each reduction over the negatives of every query: one vector a reduction.
 
@@ -143,13 +117,20 @@ def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tu
         symmetric=candidates is None,
         mutual=pairs.mutual,
         top_k=top_k,
-        tile=_edge.get(),
+        tile=_tile(pairs.queries, candidates, top_k),
         fixed=bound <= EXPONENT_LIMIT.get(pairs.queries.dtype, 0.0),
         twins=None if top_k is None or candidates is None else twins(candidates.detach()),
     )
     tensors = (pairs.queries, candidates, *plan.parameters())
     values: tuple[Tensor, ...] = _Reduce.apply(plan, *tensors)  # type: ignore[no-untyped-call]
     return values
+
+
+def _tile(queries: Tensor, candidates: Tensor | None, top_k: int | None) -> int:
+    columns = len(queries if candidates is None else candidates)
+    if top_k is not None:
+        return strip_height(queries.device, columns)
+    return tile_edge(queries.device, max(len(queries), columns))
 
 
 def _both_ways(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int) -> tuple[Tensor, ...]:
