@@ -177,6 +177,18 @@ def test_periodic_mask_hides_congruent_entries_only(period, edge):
     assert torch.equal(seen == 1, (i[:, None] - i) % period == 0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_rows_by_their_numbers_hide_the_same(kind):
+    pairs = blocks(torch.cat(views(2, n=6)))[kind]
+    n, m = len(pairs.queries), len(pairs.queries if pairs.candidates is None else pairs.candidates)
+    whole = torch.zeros(n, m)
+    pairs.hidden.hide(whole, slice(0, n), slice(0, m), 1.0)
+    rows = torch.tensor([2, 0, 1])
+    some = torch.zeros(3, m)
+    pairs.hidden.hide_rows(some, rows, 1.0)
+    assert torch.equal(some, whole[rows])
+
+
 @pytest.mark.parametrize(
     "mask",
     [
@@ -333,6 +345,26 @@ def test_the_nearest_negative_is_found_again_with_other_threads(loss):
             torch.set_num_threads(threads)
 
     torch.testing.assert_close(gradient(1, 2), gradient(2, 2), rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-8, 1e-7, 1e-6, 1e-5])
+@pytest.mark.parametrize("edge", [7, 64])
+@pytest.mark.parametrize("queue", [False, True])
+def test_both_passes_count_the_same_nearest_however_close_the_next_is(apart, edge, queue):
+    """Σ of the nearest similarities s_ij is q_i · dL/dq_i, if q_i asks alone and the gradient is of those summed."""
+    generator = torch.Generator().manual_seed(0)
+    items = torch.randn(60, 37, generator=generator).repeat(4, 1)
+    items += apart * torch.randn(items.shape, generator=generator)
+    z = torch.nn.functional.normalize(items, dim=1).requires_grad_()
+    hidden = Nothing() if queue else Periodic(len(z))
+    pairs = Pairs(z, z.detach() if queue else None, z.new_zeros(len(z), 1), hidden, len(z))
+    with tile_size(edge):
+        (sums,) = reduce(pairs, Total(Linear()), top_k=3)
+    sums.sum().backward()
+    if queue:
+        torch.testing.assert_close((z * z.grad).sum(1), sums, rtol=1e-5, atol=1e-5)
+    else:
+        torch.testing.assert_close((z * z.grad).sum() / 2, sums.sum(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("factor", [1e-20, 1e-8, 1e8, 1e25])

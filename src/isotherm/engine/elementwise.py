@@ -15,6 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from isotherm.engine.scratch import Scratch
+
 Pull = Callable[[Tensor], tuple[Tensor, tuple[Tensor | None, ...]]]
 """dL/df of a tile ↦ dL/ds of the tile and dL/dθ of each parameter. May overwrite its argument."""
 
@@ -33,8 +35,11 @@ class Elementwise(Protocol):
     def __call__(self, s: Tensor) -> Tensor:
         """f(s) as a differentiable expression."""
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
-        """f(s) written into `out` (which may be `s` itself), and how its gradient is pulled back."""
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        """f(s) written into `out` (which may be `s` itself), and how its gradient is pulled back.
+
+        What else the pull needs is kept in buffers of `scratch`.
+        """
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Linear:
     def __call__(self, s: Tensor) -> Tensor:
         return s * self.scale
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
         if self.scale == 1.0:
             return (s if out is s else out.copy_(s)), lambda g: (g, ())
         return torch.mul(s, self.scale, out=out), lambda g: (g.mul_(self.scale), ())
@@ -71,9 +76,69 @@ class Gaussian:
     def __call__(self, s: Tensor) -> Tensor:
         return torch.exp((s - 1) * (2 * self.t))
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
         value = torch.sub(s, 1, out=out).mul_(2 * self.t).exp_()
         return value, lambda g: (g.mul_(value).mul_(2 * self.t), ())
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """f(s) = times · s/τ with a scalar tensor τ that may want a gradient.
+
+    `behind` are the tensors τ was computed from: they must not change before the backward pass.
+    """
+
+    tau: Tensor
+    times: float = 1.0
+    behind: tuple[Tensor, ...] = ()
+
+    @property
+    def bound(self) -> float:
+        return abs(self.times) / float(self.tau.detach())
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        return (self.tau, *self.behind)
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s * self.times / self.tau.reshape(()).to(s.dtype)
+
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        tau = self.tau.detach().reshape(()).to(s.dtype)
+        scale = self.times / tau
+        kept = scratch.take("similarity", s.shape).copy_(s) if self.tau.requires_grad else None
+
+        def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            slope = None
+            if kept is not None:  # dL/dτ = −Σ g f/τ
+                slope = torch.mul(kept, g, out=kept).sum().mul(-scale / tau).to(self.tau.dtype).reshape(self.tau.shape)
+            return g.mul_(scale), (slope, *(None for _ in self.behind))
+
+        return torch.mul(s, scale, out=out), pull
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """f(s) = times · s/τ(s) with τ(s) a constant for the gradient: the slope is times/τ."""
+
+    temperature: Callable[[Tensor], Tensor]
+    times: float
+    bound: float
+    parameters: tuple[Tensor, ...] = ()
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s * self.times / self.temperature(s.detach())
+
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        tau = scratch.take("tau", s.shape)
+        write = getattr(self.temperature, "write", None)  # of a profile that needs no memory of its own
+        if write is not None:
+            write(s, tau, scratch.take("spare", s.shape))
+        else:
+            tau.copy_(self.temperature(s))
+        if self.times != 1:
+            tau.div_(self.times)
+        return torch.div(s, tau, out=out), lambda g: (g.div_(tau), (None,) * len(self.parameters))
 
 
 @dataclass(frozen=True)
@@ -87,7 +152,7 @@ class Smooth:
     def __call__(self, s: Tensor) -> Tensor:
         return self.function(s)
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
         with torch.enable_grad():
             leaf = s.detach().clone().requires_grad_()
             value = self.function(leaf)

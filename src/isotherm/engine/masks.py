@@ -19,6 +19,9 @@ class Mask(Protocol):
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         """Overwrite the hidden entries of `tile`, which holds `rows` × `cols` of the matrix."""
 
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        """The same for a tile of whole rows, given by their numbers."""
+
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """For each query the sum of its hidden similarities, in O((n + m)·d)."""
 
@@ -31,6 +34,9 @@ class Nothing:
     """Every candidate counts: a queue of other items."""
 
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
+        pass
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
         pass
 
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
@@ -56,6 +62,11 @@ class Periodic:
         for offset in range(start - below * self.period, width, self.period):
             tile.diagonal(offset).fill_(value)
 
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        first = (rows % self.period)[:, None]
+        columns = first + torch.arange(0, tile.shape[1], self.period, device=tile.device)
+        tile.scatter_(1, columns.where(columns < tile.shape[1], first), value)  # a row's last one may lie outside
+
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         items = candidates.reshape(-1, self.period, candidates.shape[1]).sum(0)
         return (queries * items.repeat(len(queries) // self.period, 1)).sum(1)
@@ -73,6 +84,9 @@ class Same:
 
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         tile.masked_fill_(self.row_ids[rows, None] == self.col_ids[None, cols], value)
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        tile.masked_fill_(self.row_ids[rows, None] == self.col_ids, value)
 
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         ids, place = torch.unique(torch.cat([self.row_ids, self.col_ids]), return_inverse=True)
@@ -94,6 +108,10 @@ class Unlike:
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         tile.masked_fill_(self.labels.row_ids[rows, None] != self.labels.col_ids[None, cols], value)
         self.itself.hide(tile, rows, cols, value)
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        tile.masked_fill_(self.labels.row_ids[rows, None] != self.labels.col_ids, value)
+        self.itself.hide_rows(tile, rows, value)
 
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         like = self.labels.hidden_total(queries, candidates) - self.itself.hidden_total(queries, candidates)
