@@ -45,6 +45,7 @@ $(READY): pyproject.toml constraints.txt
 
 $(DEV): $(READY)  # the tests also train with the libraries of sentences and on a Ray cluster
 	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab,ray,dev]'
+	-$(RUN)/pip install --quiet -c constraints.txt triton  # without it the tests of the fused kernels skip
 	@touch $@
 
 $(PEERS)/.ready: pyproject.toml constraints.txt

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from isotherm import engine
 from isotherm.checks import positive
+from isotherm.engine.elementwise import temperature_on_device
 from isotherm.types import TemperatureLike
 
 
@@ -102,6 +103,9 @@ class Cosine(_Profile):
             torch.addcmul(coefficient, out, v, out=out)
         return out
 
+    def on_device(self) -> tuple[str, tuple[float, ...]]:
+        return "cosine", (self._half, self.tau_min + self._half)
+
 
 @dataclass(frozen=True)
 class Linear(_Profile):
@@ -116,6 +120,9 @@ class Linear(_Profile):
 
     def __call__(self, s: Tensor) -> Tensor:
         return s.abs().mul(2 * self._half).add(self.tau_min)
+
+    def on_device(self) -> tuple[str, tuple[float, ...]]:
+        return "straight", (2 * self._half, self.tau_min)
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,9 @@ class Exponential(_Profile):
     def __call__(self, s: Tensor) -> Tensor:
         return s.abs().mul(-self.rate).exp().mul(-2 * self._half).add(self.tau_max)
 
+    def on_device(self) -> tuple[str, tuple[float, ...]]:
+        return "exponential", (2 * self._half, self.tau_max, self.rate)
+
 
 @dataclass(frozen=True)
 class Monotone(_Profile):
@@ -152,6 +162,9 @@ class Monotone(_Profile):
 
     def __call__(self, s: Tensor) -> Tensor:
         return torch.cos((s + 1) * (math.pi / 2)).mul(-self._half).add(self.tau_min + self._half)
+
+    def on_device(self) -> tuple[str, tuple[float, ...]]:
+        return "monotone", (self._half, self.tau_min + self._half)
 
 
 @dataclass(frozen=True)
@@ -180,6 +193,9 @@ class Shifted(_Profile):
             return wave
         inside = s <= -self.shift if self.shift < 0 else s >= -self.shift
         return torch.where(inside, wave, self.tau_max)
+
+    def on_device(self) -> tuple[str, tuple[float, ...]]:
+        return "shifted", (self._half, self.tau_min + self._half, self.shift, 1 / self.scale)
 
 
 class Learnable(nn.Module):
@@ -298,7 +314,8 @@ def scaled(temperature: TemperatureLike, times: float = 1.0) -> engine.Elementwi
         return engine.Ratio(tau, times, bound, held)
     if detach:
         return engine.Smooth(lambda s: s * times / tau(s.detach()), held, bound)
-    return engine.Smooth(lambda s: s * times / tau(s), held, bound)
+    on_device = temperature_on_device(tau, times, detach=False)
+    return engine.Smooth(lambda s: s * times / tau(s), held, bound, on_device)
 
 
 def _on_the_sphere(temperature: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

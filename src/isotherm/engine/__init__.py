@@ -1,6 +1,6 @@
 """Sums over rows of similarities that are never stored: potentials in tiles, exact gradients."""
 
-from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, Ratio, Scaled, Smooth
+from isotherm.engine.elementwise import Elementwise, Gaussian, Linear, OnDevice, Ratio, Scaled, Smooth
 from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
 from isotherm.engine.reductions import Expectation, LogSumExp, Total
 from isotherm.engine.rows import apply_rows
@@ -16,6 +16,7 @@ __all__ = [
     "LogSumExp",
     "Mask",
     "Nothing",
+    "OnDevice",
     "Periodic",
     "Ratio",
     "Same",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -19,6 +19,20 @@ from isotherm.engine.scratch import Scratch
 
 Pull = Callable[[Tensor], tuple[Tensor, tuple[Tensor | None, ...]]]
 """dL/df of a tile ↦ dL/ds of the tile and dL/dθ of each parameter. May overwrite its argument."""
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """How a fused kernel evaluates a function (`isotherm.engine.device.functions`).
+
+    `code` is the name of a function there, or one of your own: a `triton.jit` function (s, P) -> (value, slope) that
+    reads its numbers from P. `gives` says whether that is f(s) itself or a temperature (τ, τ') of times · s/τ(s), whose
+    fifth number is `times`. One learnable number: a tensor that multiplies s (`linear` only).
+    """
+
+    code: str | Callable[..., object]
+    numbers: tuple[float, ...] | Tensor = ()
+    gives: Literal["value", "ratio", "full ratio"] = "value"
 
 
 class Elementwise(Protocol):
@@ -61,6 +75,9 @@ class Linear:
             return (s if out is s else out.copy_(s)), lambda g: (g, ())
         return torch.mul(s, self.scale, out=out), lambda g: (g.mul_(self.scale), ())
 
+    def on_device(self) -> OnDevice:
+        return OnDevice("linear", (self.scale,))
+
 
 @dataclass(frozen=True)
 class Gaussian:
@@ -79,6 +96,9 @@ class Gaussian:
     def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
         value = torch.sub(s, 1, out=out).mul_(2 * self.t).exp_()
         return value, lambda g: (g.mul_(value).mul_(2 * self.t), ())
+
+    def on_device(self) -> OnDevice:
+        return OnDevice("gaussian", (2 * self.t,))
 
 
 @dataclass(frozen=True)
@@ -116,6 +136,9 @@ class Scaled:
 
         return torch.mul(s, scale, out=out), pull
 
+    def on_device(self) -> OnDevice:
+        return OnDevice("linear", self.times / self.tau.reshape(1))
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -140,6 +163,9 @@ class Ratio:
             tau.div_(self.times)
         return torch.div(s, tau, out=out), lambda g: (g.div_(tau), (None,) * len(self.parameters))
 
+    def on_device(self) -> OnDevice | None:
+        return temperature_on_device(self.temperature, self.times, detach=True)
+
 
 @dataclass(frozen=True)
 class Smooth:
@@ -148,6 +174,8 @@ class Smooth:
     function: Callable[[Tensor], Tensor]
     parameters: tuple[Tensor, ...] = ()
     bound: float = math.inf
+    device: OnDevice | None = None
+    """The same function for fused kernels; without one they are not used, nor with parameters that are learned."""
 
     def __call__(self, s: Tensor) -> Tensor:
         return self.function(s)
@@ -166,3 +194,16 @@ class Smooth:
             return slope, tuple(next(gradients) if p.requires_grad else None for p in self.parameters)
 
         return out.copy_(value.detach()), pull
+
+    def on_device(self) -> OnDevice | None:
+        return None if any(p.requires_grad for p in self.parameters) else self.device
+
+
+def temperature_on_device(temperature: object, times: float, detach: bool) -> OnDevice | None:
+    """times · s/τ(s) for a kernel, if the temperature says how: `on_device() -> (code, at most four numbers)`."""
+    describe = getattr(temperature, "on_device", None)
+    if describe is None:
+        return None
+    code, numbers = describe()
+    numbers = (*numbers, *(0.0,) * (4 - len(numbers)), times)
+    return OnDevice(code, numbers, "ratio" if detach else "full ratio")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from isotherm.engine.elementwise import Linear
+from isotherm.engine.fused import fused
 from isotherm.engine.reductions import Reduction, Total
 from isotherm.engine.tiles import tiled
 from isotherm.types import Pairs
@@ -22,7 +23,8 @@ def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tu
         return tuple(_linear_total(pairs, r) for r in reductions)  # type: ignore[arg-type]
     if top_k is not None and pairs.mutual:
         return _both_ways(pairs, reductions, top_k)
-    return tiled(pairs, reductions, top_k)
+    values = fused(pairs, reductions, top_k)
+    return tiled(pairs, reductions, top_k) if values is None else values
 
 
 def _both_ways(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int) -> tuple[Tensor, ...]:
