@@ -8,7 +8,7 @@ import triton.language as tl
 from isotherm import engine
 from isotherm import temperature as T
 from isotherm.engine import Expectation, Gaussian, Linear, LogSumExp, Nothing, Periodic, Same, Total, Unlike, reduce
-from isotherm.engine.device import blocks, check, launch
+from isotherm.engine.device import blocks, check, jobs, launch
 from isotherm.engine.tiles import tiled
 from isotherm.losses import catalogue
 from isotherm.losses.laws import Maker
@@ -77,7 +77,7 @@ REDUCTIONS = {
 
 def compare(pairs, reduction, top_k=None, exact=2e-5):
     """Values and gradients of both paths, on the scale of the largest."""
-    job = launch.plan(pairs, reduction, top_k)
+    job = jobs.plan(pairs, reduction, top_k)
     assert job is not None
     learnable = [p for f in reduction.functions for p in f.parameters if p.requires_grad and p.is_leaf]
     inputs = [t for t in (pairs.queries, pairs.candidates) if t is not None and t.requires_grad]
@@ -153,7 +153,7 @@ def test_somebody_elses_potential_with_a_device_function_of_its_own():
 def test_what_the_kernels_do_not_know_takes_the_plain_path():
     pairs = block("symmetric")
     unknown = LogSumExp(engine.Smooth(lambda s: s / (0.1 + s * s)))
-    assert launch.plan(pairs, unknown, None) is None
+    assert jobs.plan(pairs, unknown, None) is None
     torch.testing.assert_close(reduce(pairs, unknown), tiled(pairs, (unknown,)))
     wide = Pairs(torch.eye(300), None, torch.zeros(300, 1), Periodic(300), 1)
     torch.testing.assert_close(reduce(wide, LogSumExp(Linear(2.0))), tiled(wide, (LogSumExp(Linear(2.0)),)))
@@ -179,4 +179,4 @@ def test_a_kernel_that_disagrees_is_not_used(monkeypatch):
     pairs = block("symmetric")
     with pytest.raises(RuntimeError, match="self-check found gradients"):
         reduce(pairs, LogSumExp(f))
-    check.passes(launch.plan(pairs, LogSumExp(Linear(4.0)), None), torch.device("cpu"))
+    check.passes(jobs.plan(pairs, LogSumExp(Linear(4.0)), None), torch.device("cpu"))

@@ -37,21 +37,21 @@ def fused(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None) ->
             raise RuntimeError(f"ISOTHERM_KERNELS=triton needs triton: {_unavailable()}. Install isotherm[kernels].")
         _warn(_unavailable())
         return None
-    from isotherm.engine.device import check, launch  # noqa: PLC0415 - triton takes most of a second
+    from isotherm.engine.device import check, jobs, launch  # noqa: PLC0415 - triton takes most of a second
 
     try:
-        jobs = []
+        wanted = []
         for reduction in reductions:
-            job = launch.plan(pairs, reduction, top_k)
+            job = jobs.plan(pairs, reduction, top_k)
             if job is None or not check.passes(job, queries.device):
                 return None
-            jobs.append(job)
+            wanted.append(job)
     except Exception as error:  # a compiler, a driver, a device: whatever it is, the plain path is there
         if choice == "triton":
             raise
         _warn(f"{type(error).__name__}: {error}")
         return None
-    return tuple(launch.run(job, pairs) for job in jobs)
+    return tuple(launch.run(job, pairs) for job in wanted)
 
 
 @functools.cache

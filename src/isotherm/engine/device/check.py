@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from isotherm.engine.device import launch
+from isotherm.engine.device import jobs, launch
 from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
 from isotherm.engine.tiles import tiled
 from isotherm.types import Pairs
@@ -19,7 +19,7 @@ VALUES, GRADIENTS, COARSE = 1e-5, 1e-4, 1e-2
 _outcomes: dict[tuple[object, ...], str | None] = {}
 
 
-def passes(job: launch.Job, device: torch.device) -> bool:
+def passes(job: jobs.Job, device: torch.device) -> bool:
     """Whether the kernels of this job have been seen to agree with the plain path; looked at once per process.
 
     Raises `RuntimeError` where they do not. In inference mode there are no gradients to look at: not yet.
@@ -39,14 +39,14 @@ def passes(job: launch.Job, device: torch.device) -> bool:
     return True
 
 
-def _difference(job: launch.Job, device: torch.device) -> str | None:
+def _difference(job: jobs.Job, device: torch.device) -> str | None:
     reduction = replace(job.reduction, where=None)  # type: ignore[type-var]
     results = []
     top_k = None if job.top_k is None else NEAREST
     for by_kernels in (False, True):
         pairs = _pairs(job, device)
         if by_kernels:
-            small = launch.plan(pairs, reduction, top_k)
+            small = jobs.plan(pairs, reduction, top_k)
             assert small is not None
             with torch.enable_grad():
                 value = launch.run(small, pairs)
@@ -78,7 +78,7 @@ def _apart(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max() / a.abs().max().clamp_min(1e-30))
 
 
-def _pairs(job: launch.Job, device: torch.device) -> Pairs:
+def _pairs(job: jobs.Job, device: torch.device) -> Pairs:
     """A small block of the same kind."""
     generator = torch.Generator().manual_seed(0)
     rows, columns = SIZES[device.type]
@@ -91,7 +91,7 @@ def _pairs(job: launch.Job, device: torch.device) -> Pairs:
     return Pairs(queries, candidates, queries.new_zeros(rows, 1), mask, 1, mutual=job.mutual)
 
 
-def _mask(job: launch.Job, rows: int, columns: int, device: torch.device) -> Mask:
+def _mask(job: jobs.Job, rows: int, columns: int, device: torch.device) -> Mask:
     row, column = (torch.arange(size, device=device) for size in (rows, columns))
     itself: Mask = Nothing()
     if job.hidden.period is not None:
