@@ -19,7 +19,7 @@ from isotherm.engine.masks import Mask
 from isotherm.engine.scratch import Scratch
 from isotherm.engine.select import kth_largest, nearest, twins
 
-ROUNDING = 3.0  # times the precision and the root of the width: two and a half times what products were seen to differ by, and more
+ROUNDING = 3.0  # times the precision and the root of the width; why 3: docs/decisions/0003
 
 
 @dataclass(frozen=True, eq=False)
