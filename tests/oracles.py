@@ -34,7 +34,16 @@ SETTINGS = {
         {"profile": "monotone"},
         {"shift": -0.4, "scale": 0.7, "tau_min": 0.03, "tau_max": 0.05},
         {"profile": "shifted"},
+        {"profile": "left-half", "tau_min": 0.07, "tau_max": 0.1},
         {"detach": False},
+    ],
+    "FNCLoss": [
+        {"cancel": "eliminate"},
+        {"cancel": "eliminate", "top_k": 2, "threshold": None, "aggregate": "mean"},
+        {"cancel": "eliminate", "top_k": 100, "threshold": None},
+        {"top_k": 3, "threshold": None, "temperature": 0.5},
+        {"top_k": None, "threshold": 0.2, "aggregate": "mean"},
+        {"temperature": T.Cosine(0.07, 0.2), "threshold": -0.5},
     ],
     "AlignUniformLoss": [{"alpha": 1.0, "t": 3.0, "weight": 0.5}],
     "GeneralizedContrastiveLoss": [
@@ -51,12 +60,23 @@ SETTINGS = {
         {"repulsion": "uniform", "cost": "rbf"},
         {"margin": -0.4},
         {"detach_weights": True},
+        {"negatives_from": "other", "t_neg": 0.9},
     ],
     "UAURLoss": [{"cost": "inner"}],
     "CMCLoss": [{"temperature": 0.3}],
     "SupConLoss": [{"temperature": T.Cosine(0.07, 0.2)}],
     "BarlowTwinsLoss": [{"weight": 0.1}],
     "VICRegLoss": [{"invariance": 1.0, "variance": 2.0, "covariance": 3.0}],
+    "WMSELoss": [{"eps": 0.0}, {"eps": 0.3, "iterations": 3}],
+    "ZeroCLLoss": [{"eps": 0.3}, {"detach": False}],
+    "ZeroICLLoss": [{"eps": 1e-3}, {"detach": False}],
+    "ZeroFCLLoss": [{"eps": 1e-3}, {"detach": False}],
+    "ARBLoss": [{"eps": 0.1}],
+    "SigLIPLoss": [
+        {"temperature": 0.05, "bias": -3.0, "learnable": False},
+        {"temperature": T.Cosine(0.07, 0.2), "bias": 1.5},
+        {"temperature": 0.01, "bias": 0.0},
+    ],
 }
 
 
@@ -85,6 +105,10 @@ def shifted(s, low, high, shift, scale):
     return high
 
 
+def left_half(s, low, high):
+    return low + (high - low) / 2 * (1 + math.cos(math.pi / 0.5 * s)) if s <= 0 else high
+
+
 def tau(temperature, s):
     """The temperature at similarity s."""
     match temperature:
@@ -94,6 +118,8 @@ def tau(temperature, s):
             return linear(s, temperature.tau_min, temperature.tau_max)
         case T.Exponential():
             return exponential(s, temperature.tau_min, temperature.tau_max, temperature.rate)
+        case T.LeftHalf():
+            return left_half(s, temperature.tau_min, temperature.tau_max)
         case T.Monotone():
             return monotone(s, temperature.tau_min, temperature.tau_max)
         case T.Shifted():
@@ -189,9 +215,48 @@ def DySTreSSLoss(views, negatives=None, tau_min=0.07, tau_max=0.2, profile="cosi
     if profile == "shifted" or shift != 0:
         function = lambda s: shifted(s, tau_min, tau_max, shift, scale)  # noqa: E731
     else:
-        shape = {"cosine": cosine, "linear": linear, "exponential": exponential, "monotone": monotone}[profile]
+        shapes = {"cosine": cosine, "linear": linear, "exponential": exponential, "monotone": monotone}
+        shape = {**shapes, "left-half": left_half}[profile]
         function = lambda s: shape(s, tau_min, tau_max)  # noqa: E731
     return [nt_xent(p, n, function) for p, n in in_batch(views, negatives)]
+
+
+def FNCLoss(
+    views,
+    negatives=None,
+    temperature=0.1,
+    cancel="attract",
+    support=None,
+    top_k=10,
+    threshold=0.7,
+    aggregate="max",
+):
+    z = [unit(v) for v in views]
+    looking = z if support is None else z[: 2 + support]
+    values = []
+    for a in range(1 if negatives is not None else len(z)):
+        for i in range(len(z[0])):
+            others = [z[b][j] for b in range(len(z)) for j in range(len(z[0])) if j != i]
+            others = list(unit(negatives)) if negatives is not None else others
+            scores = []
+            for other in others:
+                seen = [dot(other, view[i]) for view in looking]
+                scores.append(max(seen) if aggregate == "max" else sum(seen) / len(seen))
+            ranked = sorted(range(len(others)), key=lambda k, scores=scores: -scores[k])
+            false = [k for k in ranked[:top_k] if threshold is None or scores[k] > threshold]
+            e = lambda s: math.exp(s / tau(temperature, s))  # noqa: E731
+            positives = [dot(z[a][i], z[b][i]) for b in range(len(z)) if b != a]
+            s = [dot(z[a][i], other) for other in others]
+            if cancel == "eliminate":
+                if len(false) == len(others):
+                    false = false[:-1]
+                below = sum(map(e, positives)) + sum(e(s[k]) for k in range(len(s)) if k not in false)
+                near = positives
+            else:
+                below = sum(map(e, positives)) + sum(map(e, s))
+                near = positives + [s[k] for k in false]
+            values.append(-sum(math.log(e(x) / below) for x in near) / len(near))
+    return values
 
 
 def MACLLoss(views, negatives=None, temperature=0.1, alpha=0.5, threshold=0.0):
@@ -259,6 +324,20 @@ def HardNegativeLoss(views, negatives=None, temperature=0.5, beta=1.0, tau_plus=
     return values
 
 
+def SigLIPLoss(views, negatives=None, temperature=0.1, bias=-10.0, learnable=True):
+    def answer(positives, others):
+        yes = [math.log1p(math.exp(-(s / tau(temperature, s) + bias))) for s in positives]
+        return sum(yes) + sum(math.log1p(math.exp(s / tau(temperature, s) + bias)) for s in others)
+
+    if negatives is not None:
+        return [answer(p, n) for p, n in queue_rows(views, negatives)]
+    values = []
+    for a in range(len(views)):
+        blocks = [[answer(p, n) for p, n in rows] for rows in cross_view(views, a)]
+        values += [sum(parts) / len(parts) for parts in zip(*blocks, strict=True)]
+    return values
+
+
 # --- linear and hard ----------------------------------------------------------------------------
 
 
@@ -308,10 +387,21 @@ def CACRLoss(
     repulsion="contrastive",
     detach_weights=False,
     margin=None,
+    negatives_from="own",
 ):
     price = (lambda s: -s) if cost == "inner" else (lambda s: 2 - 2 * s)
     attract, repel, kernel = [], [], []
-    for positives, others in query_view(views, negatives):
+    if negatives_from == "other" and negatives is None:
+        answers = [cross_view(views, a) for a in range(len(views))]  # by other view, then by item
+        items = range(len(views[0]))
+        rows = [
+            ([s for b in answer for s in b[i][0]], [s for b in answer for s in b[i][1]])
+            for answer in answers
+            for i in items
+        ]
+    else:
+        rows = query_view(views, negatives)
+    for positives, others in rows:
         w = softmax([t_pos * (2 - 2 * s) for s in positives])
         v = softmax([-t_neg * (2 - 2 * s) for s in others])
         if attraction == "uniform":
@@ -415,3 +505,88 @@ def VICRegLoss(views, invariance=25.0, variance=25.0, covariance=1.0):
     flat = [np.mean([max(0, 1 - math.sqrt(np.var(z[:, j], ddof=1) + 1e-4)) for j in range(d)]) for z in views]
     mixed = [sum(np.cov(z[:, i], z[:, j])[0, 1] ** 2 for i in range(d) for j in range(d) if i != j) / d for z in views]
     return invariance * apart + variance * np.mean(flat) + covariance * 2 * np.mean(mixed)
+
+
+# --- whitened -----------------------------------------------------------------------------------
+
+
+def cholesky(a):
+    """The lower factor of a symmetric matrix, entry by entry."""
+    factor = np.zeros_like(a)
+    for i in range(len(a)):
+        for j in range(i + 1):
+            rest = a[i, j] - sum(factor[i, k] * factor[j, k] for k in range(j))
+            factor[i, j] = math.sqrt(rest) if i == j else rest / factor[j, j]
+    return factor
+
+
+def whitened(rows, eps):
+    """W-MSE's eq. 3: mean 0 and, but for eps, covariance I; forward substitution with the Cholesky factor."""
+    m, d = rows.shape
+    centred = rows - sum(rows) / m
+    covariance = sum(np.outer(row, row) for row in centred) / (m - 1)
+    factor = cholesky((1 - eps) * covariance + eps * np.eye(d))
+    result = np.zeros_like(centred)
+    for row, out in zip(centred, result, strict=True):
+        for j in range(d):
+            out[j] = (row[j] - sum(factor[j, k] * out[k] for k in range(j))) / factor[j, j]
+    return result
+
+
+def WMSELoss(views, size=None, iterations=1, eps=1e-4, subsets=None):
+    """`subsets` are the loss's own draws, the items of each sub-batch: what it drew is not what is tested."""
+    total = count = 0
+    for items in [range(len(views[0]))] if subsets is None else subsets:
+        z = [unit(whitened(v[list(items)], eps)) for v in views]
+        pairs = list(combinations(z, 2))
+        total += sum(
+            sum((x - y) ** 2 for x, y in zip(a[i], b[i], strict=True)) for a, b in pairs for i in range(len(a))
+        )
+        count += len(items) * len(pairs)
+    return total / count
+
+
+def standardized_rows(x):
+    return np.stack([(row - np.mean(row)) / math.sqrt(np.mean((row - np.mean(row)) ** 2) + 1e-5) for row in x])
+
+
+def inverse_root(x, eps):
+    """(x xᵀ/m + ε)^(−1/2), by eigenvectors."""
+    k, m = x.shape
+    gram = np.array([[dot(x[i], x[j]) / m for j in range(k)] for i in range(k)])
+    values, vectors = np.linalg.eigh(gram)
+    return sum(np.outer(v, v) / math.sqrt(value + eps) for value, v in zip(values, vectors.T, strict=True))
+
+
+def decorrelation(views, held, eps):
+    """Σ (1 − correlation)² of the rows of whitened views; the matrices are those of `held`."""
+    matrices = [inverse_root(standardized_rows(v), eps) for v in held]
+    h = [matrix @ standardized_rows(v) for matrix, v in zip(matrices, views, strict=True)]
+    terms = [sum((1 - np.mean(x * y)) ** 2 for x, y in zip(a, b, strict=True)) for a, b in combinations(h, 2)]
+    return np.mean(terms)
+
+
+def ZeroICLLoss(views, eps=0.01, detach=True, held=None):
+    """`held` are the views that the whitening matrices are of, if not the same."""
+    return decorrelation(views, views if held is None else held, eps)
+
+
+def ZeroFCLLoss(views, eps=0.01, detach=True, held=None):
+    held = views if held is None else held
+    return decorrelation([v.T for v in views], [v.T for v in held], eps)
+
+
+def ZeroCLLoss(views, eps=0.01, detach=True, held=None):
+    return ZeroICLLoss(views, eps, held=held) + ZeroFCLLoss(views, eps, held=held)
+
+
+def ARBLoss(views, eps=1e-5, held=None):
+    held = [standardized_rows(v.T) for v in (views if held is None else held)]
+    bases = [inverse_root(x, eps) @ x for x in held]
+    z = [standardized_rows(v.T) for v in views]
+    terms = []
+    for a, b in combinations(range(len(z)), 2):
+        forth = sum((1 - np.mean(x * o)) ** 2 for x, o in zip(z[a], bases[b], strict=True))
+        back = sum((1 - np.mean(x * o)) ** 2 for x, o in zip(z[b], bases[a], strict=True))
+        terms.append(forth + back)
+    return np.mean(terms)

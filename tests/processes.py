@@ -63,9 +63,14 @@ def _main(words, said, file_limit):
 
 def two(function, *arguments):
     """`function(rank, *arguments)` in two processes at once, each on one thread."""
-    mp.start_processes(_one_of_two, args=(function, arguments), nprocs=2, start_method=METHOD)
+    several(2, function, *arguments)
 
 
-def _one_of_two(rank, function, arguments):
+def several(count, function, *arguments):
+    """`function(rank, *arguments)` in that many processes at once, each on one thread."""
+    mp.start_processes(_one_of_several, args=(function, arguments), nprocs=count, start_method=METHOD)
+
+
+def _one_of_several(rank, function, arguments):
     torch.set_num_threads(1)
     function(rank, *arguments)

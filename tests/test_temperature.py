@@ -17,9 +17,11 @@ PROFILES = [
     T.Exponential(0.07, 0.2),
     T.Exponential(0.07, 0.2, rate=1.5),
     T.Monotone(0.07, 0.2),
+    T.LeftHalf(0.07, 0.2),
     T.Shifted(0.07, 0.2, -0.4, 0.7),
     T.Shifted(0.07, 0.2, 0.4, 0.7),
     T.Shifted(0.07, 0.2, 0.0, 1.0),
+    T.LeftHalf(0.07, 0.1),
 ]
 
 
@@ -53,6 +55,9 @@ def test_landmarks_of_the_profiles():
         assert at(profile, 0.0) == pytest.approx(0.07)
     assert at(T.Monotone(0.07, 0.2), -1.0) == pytest.approx(0.07)
     assert at(T.Monotone(0.07, 0.2), 1.0) == pytest.approx(0.2)
+    assert [at(T.LeftHalf(0.07, 0.2), s) for s in (-1.0, -0.5, 0.0, 0.5, 1.0)] == pytest.approx(
+        [0.2, 0.07, 0.2, 0.2, 0.2]
+    )
     best = T.Shifted(0.1, 0.2, -0.4, 0.7)
     assert S[best(S).argmin()].item() == pytest.approx(-0.3)
     assert torch.allclose(best(S[S > 0.4]), torch.tensor(0.2, dtype=torch.float64))
@@ -84,6 +89,43 @@ def test_schedule_swings_between_its_ends():
     schedule = T.CosineSchedule(0.1, 1.0, 400)
     assert [schedule.at(e) for e in (0, 200, 400)] == pytest.approx([1.0, 0.1, 1.0])
     assert schedule.at(100) == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize(("tau_min", "tau_max"), [(0.07, 0.1), (0.1, 0.2)])
+def test_left_half_is_lowest_in_the_middle_of_the_left_half_and_constant_in_the_right(tau_min, tau_max):
+    profile = T.LeftHalf(tau_min, tau_max)
+    values = profile(S)
+    assert S[values.argmin()].item() == pytest.approx(-0.5)
+    assert values.min().item() == pytest.approx(tau_min)
+    torch.testing.assert_close(values[S >= 0], torch.full_like(values[S >= 0], tau_max))
+    assert values[0].item() == pytest.approx(tau_max)
+    torch.testing.assert_close(values[S <= 0], T.Shifted(tau_min, tau_max, 0.0, 0.5)(S[S <= 0]))  # Alg. 2's own side
+
+
+def test_schedules_turn_where_the_paper_says():
+    linear, step = T.LinearSchedule(), T.StepSchedule()  # 0.1, 1.0, T = 400
+    assert [linear.at(e) for e in (0, 100, 200, 300, 400, 500)] == pytest.approx([1.0, 0.55, 0.1, 0.55, 1.0, 0.55])
+    assert [step.at(e) for e in (0, 199, 200, 399, 400)] == pytest.approx([0.1, 0.1, 1.0, 1.0, 0.1])
+    for epoch in range(0, 401, 40):  # the cosine as the authors' code has it: half periods, t_max = 200
+        code = 0.1 + 0.5 * (1.0 - 0.1) * (1 + math.cos(math.pi * epoch / 200))
+        assert T.CosineSchedule().at(epoch) == pytest.approx(code)
+
+
+def test_random_schedule_is_uniform_and_the_same_for_the_same_seed_and_epoch():
+    draws = np.array([T.RandomSchedule(0.1, 1.0, seed=3).at(e) for e in range(2000)])
+    assert draws.min() >= 0.1
+    assert draws.max() <= 1.0
+    np.testing.assert_allclose(np.quantile(draws, [0.25, 0.5, 0.75]), [0.325, 0.55, 0.775], atol=0.03)
+    assert T.RandomSchedule(seed=3).at(7) == draws[7] == T.RandomSchedule(seed=3).at(7.9)
+    assert T.RandomSchedule(seed=4).at(7) != draws[7]
+
+
+@pytest.mark.parametrize("kind", [T.CosineSchedule, T.LinearSchedule, T.StepSchedule])
+def test_a_schedule_without_a_period_is_refused(kind):
+    with pytest.raises(ValueError, match="period must be a positive number, got 0"):
+        kind(period=0)
+    with pytest.raises(ValueError, match="tau_min must not exceed tau_max"):
+        kind(1.0, 0.1)
 
 
 def test_a_constant_entropy_of_penalties_grows_with_temperature():

@@ -59,37 +59,48 @@ def cross_view(views: Views, symmetric: bool = True) -> list[Pairs]:
     return pairs
 
 
-def query_view(views: Views) -> list[Pairs]:
-    """CACR: each view asks in turn; its other views are positives, the other items of its own view negatives."""
+def query_view(views: Views, from_other_views: bool = False) -> list[Pairs]:
+    """CACR: each view asks in turn; its other views are positives, the other items of its own view negatives.
+
+    `from_other_views` takes the negatives from where the positives come: the other items of the other views.
+    """
     views = unit_views(views)
     n, everyone = _batch("query_view", views)
     pairs = []
     for a, positives in enumerate(_positives(views)):
         partners = tuple(views[:a] + views[a + 1 :])
+        theirs = partners if from_other_views else (views[a],)
+        negatives = len(theirs) * (everyone.total - 1)
         if world.size() == 1:
-            pairs.append(Pairs(views[a], None, positives, Periodic(n), n - 1, (a,), partners=partners))
+            candidates = torch.cat(theirs) if from_other_views else None
+            pairs.append(Pairs(views[a], candidates, positives, Periodic(n), negatives, (a,), partners=partners))
         else:
-            hidden, candidates = Same(everyone.mine, everyone.all), world.gather(views[a])
-            pairs.append(Pairs(views[a], candidates, positives, hidden, everyone.total - 1, (a,), partners=partners))
+            hidden = Same(everyone.mine, everyone.all.repeat(len(theirs)))
+            candidates = torch.cat([world.gather(view) for view in theirs])
+            pairs.append(Pairs(views[a], candidates, positives, hidden, negatives, (a,), partners=partners))
     return pairs
 
 
-def queued(views: Views, queue: Tensor, with_queries: bool = False) -> list[Pairs]:
+def queued(views: Views, queue: Tensor, with_queries: bool = False, among: Views = ()) -> list[Pairs]:
     """MoCo v2: view 0 asks; its other views are positives; a queue of past keys holds the negatives.
 
-    `with_queries` adds the other items' queries to the negatives (CACR, Alg. 3).
+    `with_queries` adds the other items' queries to the negatives (CACR, Alg. 3), `among` the other items of further
+    views.
     """
     views = unit_views(views)
     negatives = unit(_like(queue, views[0], "negatives"), "negatives")
     queries, *partners = views
     positives = torch.stack([(queries * v).sum(1) for v in partners], 1)
-    if not with_queries:
+    batch = [queries] if with_queries else []
+    if among:
+        batch += unit_views([queries, *among])[1:]
+    if not batch:
         return [Pairs(queries, negatives, positives, Nothing(), len(negatives), partners=tuple(partners))]
     _, everyone = _batch("queued", views)
     past = everyone.all.new_full((len(negatives),), -1)
-    hidden = Same(everyone.mine, torch.cat([past, everyone.all]))
-    candidates = torch.cat([negatives, world.gather(queries)])
-    count = len(negatives) + everyone.total - 1
+    hidden = Same(everyone.mine, torch.cat([past, everyone.all.repeat(len(batch))]))
+    candidates = torch.cat([negatives, *(world.gather(z) for z in batch)])
+    count = len(negatives) + len(batch) * (everyone.total - 1)
     return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners))]
 
 

@@ -22,12 +22,13 @@ from torch import Tensor, nn
 from isotherm import engine
 from isotherm.checks import positive
 from isotherm.engine.elementwise import temperature_on_device
+from isotherm.schedules import CosineSchedule as CosineSchedule
+from isotherm.schedules import LinearSchedule as LinearSchedule
+from isotherm.schedules import RandomSchedule as RandomSchedule
+from isotherm.schedules import Schedule as Schedule
+from isotherm.schedules import StepSchedule as StepSchedule
+from isotherm.schedules import temperature_range
 from isotherm.types import TemperatureLike
-
-
-def _range(tau_min: float, tau_max: float) -> None:
-    if positive("tau_min", tau_min) > positive("tau_max", tau_max):
-        raise ValueError(f"tau_min must not exceed tau_max, got {tau_min} and {tau_max}.")
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class _Profile:
     tau_max: float
 
     def __post_init__(self) -> None:
-        _range(self.tau_min, self.tau_max)
+        temperature_range(self.tau_min, self.tau_max)
 
     @property
     def lowest(self) -> float:
@@ -175,8 +176,9 @@ class Shifted(_Profile):
         \tau(s) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(\pi (\Delta s + s)/k))
         \quad\text{on the side of } {-\Delta s} \text{ that holds the minimum, else } \tau_+
 
-    DySTreSS (arXiv:2308.01140), Alg. 2. Δs = −0.4, k = 0.7 has its minimum at s = −0.3 and is flat above 0.4.
-    At Δs = 0, k = 1 the formula has its *peak* at 0: it is not Alg. 1, use `Cosine` for that.
+    DySTreSS (arXiv:2308.01140), Alg. 2. Δs = −0.4, k = 0.7 has its minimum at s = −0.3 and is flat above 0.4. Figure 7
+    calls Δs > 0, whose minimum lies in the right half, "Shifted Minima Ver. 1" and Δs < 0 "Ver. 2"; "Ver. 3" is
+    `LeftHalf`. At Δs = 0, k = 1 the formula has its *peak* at 0: it is not Alg. 1, use `Cosine` for that.
     """
 
     shift: float = -0.4
@@ -198,6 +200,27 @@ class Shifted(_Profile):
         return "shifted", (self._half, self.tau_min + self._half, self.shift, 1 / self.scale)
 
 
+@dataclass(frozen=True)
+class LeftHalf(_Profile):
+    r"""The whole cosine profile in the left half: lowest at s = −½, and flat at τ₊ from 0 on.
+
+    .. math:: \tau(s) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(2 \pi s)) \text{ where } s \le 0,
+        \text{ else } \tau_+
+
+    DySTreSS (arXiv:2308.01140), §5.8 and fig. 7, "Shifted Minima Ver. 3". It is Alg. 2 with Δs = 0, k = 0.5 (the first
+    line of Table 15), read as the text says: at Δs = 0 the algorithm as printed takes the formula on both sides of 0.
+    Values: τ₊ at −1 and from 0 to 1, τ₋ at −½.
+    """
+
+    detach: bool = True
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return torch.cos(s.clamp_max(0) * (2 * math.pi)).mul(self._half).add(self.tau_min + self._half)
+
+    def on_device(self) -> tuple[str, tuple[float, ...]]:
+        return "left_half", (self._half, self.tau_min + self._half)
+
+
 class Learnable(nn.Module):
     """A temperature that is trained with the network, as in CLIP (Radford et al. 2021, arXiv:2103.00020, §2.5).
 
@@ -207,7 +230,7 @@ class Learnable(nn.Module):
 
     def __init__(self, initial: float = 0.07, lowest: float = 0.01, highest: float = 100.0) -> None:
         super().__init__()
-        _range(lowest, highest)
+        temperature_range(lowest, highest)
         if not lowest <= positive("initial", initial) <= highest:
             raise ValueError(f"initial must lie in [{lowest}, {highest}], got {initial}.")
         self.log_temperature = nn.Parameter(torch.tensor(math.log(initial)))
@@ -228,30 +251,6 @@ class Learnable(nn.Module):
 
     def extra_repr(self) -> str:
         return f"value={self.lowest:.4g}, limits={self.limits}"
-
-
-@dataclass(frozen=True)
-class CosineSchedule:
-    r"""A temperature that swings between τ₊ and τ₋ over the epochs of training.
-
-    .. math:: \tau(e) = \tau_- + \tfrac12 (\tau_+ - \tau_-)\,(1 + \cos(2 \pi e / T))
-
-    Kukleva et al. 2023 (arXiv:2303.13664), the baseline of DySTreSS's long-tail Tables 4 and 5.
-    Use: ``loss.temperature = schedule.at(epoch)``.
-    """
-
-    tau_min: float = 0.1
-    tau_max: float = 1.0
-    period: float = 400.0
-
-    def __post_init__(self) -> None:
-        _range(self.tau_min, self.tau_max)
-        positive("period", self.period)
-
-    def at(self, epoch: float) -> float:
-        """The temperature of this epoch; starts at tau_max."""
-        swing = 1 + math.cos(2 * math.pi * epoch / self.period)
-        return self.tau_min + (self.tau_max - self.tau_min) / 2 * swing
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ class Pairs:
     """The candidates are queries too: each similarity serves its row and its column."""
     partners: tuple[Tensor, ...] = ()
     """The positives themselves, (n, d) each, where they are at hand: exact distances need them."""
+    item_views: tuple[Tensor, ...] = ()
+    """Where the queries are small crops: the large views of their items, (n, d) each, which tell how it looks."""
     only_positives: Mask | None = None
     """Where positives are too many to list (labels): hides everything that is not one."""
     itself: Mask | None = None

@@ -75,3 +75,37 @@ def test_vit_weights_move_between_sizes():
     large, small = ViT(size=16, patch=4, depth=1), ViT(size=8, patch=4, depth=1)
     small.load_state_dict(large.state_dict())
     assert small(noise(2, size=8)).shape == (2, 384)
+
+
+def cubic(distance):
+    """The kernel of bicubic interpolation with a = −0.75, as torch has it."""
+    d = abs(distance)
+    if d <= 1:
+        return 1.25 * d**3 - 2.25 * d**2 + 1
+    return -0.75 * d**3 + 3.75 * d**2 - 6 * d + 3 if d < 2 else 0.0
+
+
+def test_vit_positions_of_another_size_lie_between_its_own():
+    network = ViT(channels=1, size=20, patch=4, width=8, heads=2, depth=1).double()
+    own, rows, columns = network.positions[0].unflatten(0, (5, 5)), 3, 7
+    stretched = network.positions_of(rows, columns)[0].unflatten(0, (rows, columns))
+    for y in range(rows):
+        for x in range(columns):
+            down, across = (y + 0.5) * 5 / rows - 0.5, (x + 0.5) * 5 / columns - 0.5
+            wanted = torch.zeros(8, dtype=torch.float64)
+            for i in range(math.floor(down) - 1, math.floor(down) + 3):
+                for j in range(math.floor(across) - 1, math.floor(across) + 3):
+                    weight = cubic(down - i) * cubic(across - j)
+                    wanted += weight * own[min(4, max(0, i)), min(4, max(0, j))]
+            torch.testing.assert_close(stretched[y, x], wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_vit_takes_several_sizes_and_is_the_same_at_its_own():
+    network = shaken(ViT(size=16, patch=4, depth=1, width=12, heads=3).double()).eval()
+    assert network.positions_of(4, 4) is network.positions
+    for height, width in ((16, 16), (8, 8), (32, 12)):
+        x = torch.rand(2, 3, height, width, dtype=torch.float64)
+        assert network(x).shape == (2, 12)
+    for wrong in ((10, 8), (8, 18)):
+        with pytest.raises(ValueError, match=r"patches of 4 pixels: give edges that are multiples of 4\."):
+            network(torch.rand(2, 3, *wrong, dtype=torch.float64))

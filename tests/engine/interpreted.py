@@ -60,6 +60,7 @@ PROFILES = [
         (T.Shifted, -0.4, 0.7),
         (T.Shifted, 0.4, 0.7),
         (T.Shifted, 0.0, 1.0),
+        (T.LeftHalf,),
     ]
 ]
 REDUCTIONS = {
@@ -155,6 +156,15 @@ def test_what_the_kernels_do_not_know_takes_the_plain_path():
     unknown = LogSumExp(engine.Smooth(lambda s: s / (0.1 + s * s)))
     assert jobs.plan(pairs, unknown, None) is None
     torch.testing.assert_close(reduce(pairs, unknown), tiled(pairs, (unknown,)))
+    listed = engine.Listed(torch.tensor([3, 1]), torch.tensor([0, 1, 2]), (ROWS, ROWS))
+    bias = torch.tensor(-1.0)
+    for more in (
+        LogSumExp(Linear(2.0), where=engine.Either(Periodic(ROWS), listed)),
+        Total(Gaussian(1.0), engine.Only(listed)),
+        Total(engine.Softplus(Linear(2.0), bias)),
+    ):
+        assert jobs.plan(pairs, more, None) is None
+        torch.testing.assert_close(reduce(pairs, more), tiled(pairs, (more,)))
     wide = Pairs(torch.eye(300), None, torch.zeros(300, 1), Periodic(300), 1)
     torch.testing.assert_close(reduce(wide, LogSumExp(Linear(2.0))), tiled(wide, (LogSumExp(Linear(2.0)),)))
 

@@ -9,17 +9,22 @@ from found import views
 from isotherm import nn
 from isotherm import temperature as T
 from isotherm.engine import (
+    Either,
     Expectation,
     Gaussian,
     Linear,
+    Listed,
     LogSumExp,
     Nothing,
+    Only,
     Periodic,
     Same,
     Smooth,
     Total,
     Unlike,
     apply_rows,
+    nearest,
+    nearest_to_sets,
     reduce,
     tile_size,
 )
@@ -189,6 +194,67 @@ def test_whole_rows_by_their_numbers_hide_the_same(kind):
     assert torch.equal(some, whole[rows])
 
 
+LISTED = Listed(torch.tensor([4, 1, 5, 0, 3, 2]), torch.tensor([0, 2, 2, 6]), (6, 6))
+"""Rows 0 and 3 list columns 4 and 1, rows 1 and 4 none, rows 2 and 5 the others."""
+
+
+@pytest.mark.parametrize("edge", [1, 2, 4, 6])
+def test_listed_entries_are_found_in_every_tile(edge):
+    lists = {0: [1, 4], 1: [], 2: [0, 2, 3, 5]}
+    for mask, inside in ((LISTED, True), (Only(LISTED), False)):
+        for i in range(0, 6, edge):
+            for j in range(0, 6, edge):
+                tile = torch.zeros(min(edge, 6 - i), min(edge, 6 - j))
+                mask.hide(tile, slice(i, i + tile.shape[0]), slice(j, j + tile.shape[1]), 1.0)
+                for r, c in torch.cartesian_prod(*map(torch.arange, tile.shape)).tolist():
+                    assert bool(tile[r, c]) == ((j + c in lists[(i + r) % 3]) == inside)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_those_nearest_to_a_set_are_the_best_of_its_scores(mean):
+    sets, c = [v / v.norm(dim=1, keepdim=True) for v in views(3, n=6)], views(1, n=14, seed=2)[0]
+    scores = torch.stack([z @ c.T for z in sets])
+    scores = scores.mean(0) if mean else scores.amax(0)
+    with tile_size(4):
+        listed = nearest_to_sets(sets, c, Nothing(), rows=12, top_k=3, above=0.3, mean=mean)
+    hidden = torch.zeros(12, 14)
+    listed.hide(hidden, slice(0, 12), slice(0, 14), 1.0)
+    for i in range(12):
+        best = sorted(range(14), key=lambda j, i=i: -scores[i % 6, j])[:3]
+        assert hidden[i].nonzero()[:, 0].tolist() == sorted(j for j in best if scores[i % 6, j] > 0.3)
+    assert listed.counts.tolist() == hidden.sum(1).tolist()
+    with tile_size(4):
+        assert nearest(sets[0], c).tolist() == [max(range(14), key=lambda j, z=z: float(z @ c[j])) for z in sets[0]]
+
+
+EITHER = Either(Same(torch.tensor([9, 1, 9, 9, 8, 9]), torch.tensor([1, 0, 0, 8, 0, 0])), LISTED)
+
+
+@pytest.mark.parametrize("mask", [LISTED, Only(LISTED), EITHER, LISTED.transposed()])
+def test_whole_rows_of_lists_hide_the_same(mask):
+    whole = torch.zeros(6, 6)
+    mask.hide(whole, slice(0, 6), slice(0, 6), 1.0)
+    for rows in (torch.tensor([5, 0, 3]), torch.tensor([1]), torch.arange(6)):
+        some = torch.zeros(len(rows), 6)
+        mask.hide_rows(some, rows, 1.0)
+        assert torch.equal(some, whole[rows])
+
+
+@pytest.mark.parametrize("edge", [2, 100])
+@pytest.mark.parametrize("mask", [LISTED, EITHER])
+def test_nearest_negatives_outside_of_a_list_with_and_without_ties(mask, edge):
+    results = []
+    for way in (lambda p: reduce(p, REDUCTIONS["lse"], top_k=1)[0], lambda p: dense(p, REDUCTIONS["lse"], top_k=1)):
+        z = (torch.cat(views(2, n=6)) * 4).round() / 4  # products of these are exact, so that copies tie
+        z[10] = z[7]  # the only two candidates of rows 2 and 5
+        z.requires_grad_()
+        with tile_size(edge):
+            values = way(Pairs(z[:6], z[6:], z.new_zeros(6, 1), mask, 1))
+        values.square().sum().backward()
+        results.append((values.detach(), z.grad))
+    assert_same(*results)
+
+
 @pytest.mark.parametrize(
     "mask",
     [
@@ -196,6 +262,9 @@ def test_whole_rows_by_their_numbers_hide_the_same(kind):
         Periodic(3),
         Same(torch.tensor([5, 1, 1, 0, 9, 2]), torch.tensor([1, 0, 5, 5, 7, 1])),
         Unlike(Same(torch.arange(6) % 2, torch.arange(6) % 2), Same(torch.arange(6), torch.arange(6))),
+        LISTED,
+        Only(LISTED),
+        EITHER,
     ],
 )
 def test_hidden_total_is_the_sum_of_what_hide_hides(mask):
@@ -206,7 +275,7 @@ def test_hidden_total_is_the_sum_of_what_hide_hides(mask):
         torch.testing.assert_close(m.hidden_total(left, right), (left @ right.T * hidden).sum(1))
 
 
-@pytest.mark.parametrize("loss", [nn.NTXentLoss, nn.DCLLoss, nn.HardContrastiveLoss, nn.InfoNCELoss])
+@pytest.mark.parametrize("loss", [nn.NTXentLoss, nn.DCLLoss, nn.HardContrastiveLoss, nn.InfoNCELoss, nn.SigLIPLoss])
 @pytest.mark.parametrize("queue", [False, True])
 def test_learnable_temperature_gets_the_exact_gradient(loss, queue):
     z = views(2)

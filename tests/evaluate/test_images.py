@@ -179,3 +179,18 @@ def test_numbers_go_to_standard_output_for_a_dash(words, run, tmp_path, capsys, 
     assert json.loads(captured.out).keys() & {"values", "rows", "probes"}
     assert "uniformity" in captured.err
     assert not (tmp_path / "-").exists()
+
+
+def test_where_some_images_have_no_label_the_others_are_probed_with(tmp_path):
+    """As with STL-10's train+unlabeled."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    pixels = (40 + 80 * labels[:, None, None] + rng.integers(0, 9, (60, 8, 8))).astype(np.uint8)
+    known = np.where(np.arange(60) < 30, labels, -1)
+    parts = {"train_images": pixels, "train_labels": known, "test_images": pixels, "test_labels": labels}
+    np.savez(tmp_path / "some.npz", **parts)
+    settings = {**SMALL, "data": f"arrays:{tmp_path}/some.npz", "images": None, "batch": 20, "monitor": 1}
+    train(configure({**settings, "encoder.widths": [8]}), Runtime(out=tmp_path / "a", quiet=True))
+    assert runs.open_run(tmp_path / "a").images.labels.min() == -1
+    last = json.loads((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["knn"] == images.assess(tmp_path / "a", ["knn"]).scores["knn, k = 20"].accuracy

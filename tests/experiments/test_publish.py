@@ -13,7 +13,7 @@ from isotherm.cli import main
 from isotherm.experiments import execute, points
 from isotherm.experiments.claims import rules
 from isotherm.experiments.claims.verdict import Part
-from isotherm.experiments.design import design_of
+from isotherm.experiments.design import commit_now, design_of, same_since
 from isotherm.experiments.drawn import charts_of, draw_figures
 from isotherm.experiments.execute import About
 from isotherm.experiments.figures.plots import Against
@@ -77,6 +77,8 @@ def recorded(folder: Path, study: Study = STUDY, about: About = ABOUT, lacking: 
     """A study's folder with records of made-up runs, the last of them not run."""
     with execute.begin(folder, about):
         pass
+    with execute.begin(folder, replace(about, design="1234567")):  # a later call does not know how it began
+        assert not execute.about(folder).design
     records = []
     for point in expand(study, "smoke"):
         tau = point.varied[TAU]
@@ -140,7 +142,8 @@ def test_every_link_is_a_file_and_every_file_is_listed(page):
 def test_a_claim_gets_the_chart_of_its_measure_and_a_chart_stands_once(page):
     text = (page / "README.md").read_text()
     shown = re.findall(r"!\[.*\]\((.*)\)", text)
-    assert shown == ["fig-1-linear-accuracy-against-temperature.png", "fig-1-uniformity-against-temperature.png"]
+    of_claims = ["fig-1-linear-accuracy-against-temperature.png", "fig-1-uniformity-against-temperature.png"]
+    assert shown == [*of_claims, "fig-2-tolerance-against-temperature.png"]  # no claim names the last
     assert text.count("Figure: at claim 1.") == 1
     drawn = draw_figures(STUDY.figures, read(page))
     assert [each.chart.measure for each in charts_of(STUDY.claims[1], drawn)] == ["uniformity"]
@@ -301,9 +304,13 @@ def test_the_design_is_the_last_commit_of_the_studys_file(tmp_path):
     git("commit", "-qm", "another file")
     design = design_of(file)
     assert (design.file, design.commit, design.changed) == ("below/mine_study.py", first, False)
+    assert commit_now(file) == first
+    assert same_since(file, first)
+    assert not same_since(file, "0000000")
     file.write_text("3")
     assert design_of(file).changed
-    assert design_of(None) is None
+    assert not same_since(file, first)
+    assert (design_of(None), commit_now(None), commit_now(file)) == (None, "", "")
 
 
 def test_the_command_publishes_and_its_page_can_be_judged_again(tmp_path, capsys, monkeypatch):

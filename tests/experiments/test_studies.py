@@ -128,7 +128,8 @@ def test_the_papers_own_probes_are_read_at_paper_scale():
         "temperature": {"linear": "linear_wang_liu"},
         "temperature-bank": {"linear": "linear_wang_liu"},
         "cacr": {"linear": "linear_cacr_small", "linear_whole": "linear_cacr_small"},
-        "dystress": {"knn": "knn200"},
+        "dystress": {"knn": "knn200", "interclass_uniformity": "feature_interclass_uniformity"},
+        **{name: {"linear": "linear_simclr"} for name in ("generalized", "tau-lambda", "randbit", "digits-on-images")},
     }.items():
         scales = find.load(name).scales
         assert scales["paper"].instead == instead

@@ -19,7 +19,7 @@ UNUSABLE = {"BYOLLoss": "predictor", "SimSiamLoss": "predictor", "SupConLoss": "
 
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_a_loss_that_cannot_be_used_says_why_and_which_can(model, name):
-    with pytest.raises(ValueError, match=rf"{name} .*{UNUSABLE[name]}.*These can be used: AlignUniformLoss, .*VICReg"):
+    with pytest.raises(ValueError, match=rf"{name} .*{UNUSABLE[name]}.*These can be used: .*AlignUniform.*, VICReg"):
         SentenceTransformerLoss(model, make(name))
 
 

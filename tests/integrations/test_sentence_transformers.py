@@ -15,7 +15,7 @@ from tiny_bert import arguments, dataset, embedded, features, losses_of, sentenc
 theirs = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
 BOTH_WAYS = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
 UNUSABLE = {"BYOLLoss", "SimSiamLoss", "SupConLoss"}
-ON_VIEWS = {"BarlowTwinsLoss", "VICRegLoss", "GeneralizedContrastiveLoss"}
+ON_VIEWS = {name for name, loss in LOSSES.items() if loss.negative_free} | {"GeneralizedContrastiveLoss"}
 """Those that compare no items with items, at their defaults."""
 
 
@@ -106,7 +106,7 @@ def test_cacr_weighs_several_positives_of_one_column(model, symmetric):
     torch.testing.assert_close(value, torch.stack(expected).mean(), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if name not in UNUSABLE])
+@pytest.mark.parametrize("name", [name for name in LOSSES if name not in UNUSABLE | {"WMSELoss"}])  # takes 33 rows
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_every_other_loss_takes_one_two_or_three_columns(model, name, symmetric):
     adapter = SentenceTransformerLoss(model.train(), make(name), symmetric=symmetric, views=3)

@@ -9,6 +9,8 @@ from isotherm import nn
 from isotherm.pairing import banked, in_batch, labelled
 
 CONTRASTIVE = sorted(set(LOSSES) - {"SupConLoss"})
+OF_STATISTICS = {name for name in NEGATIVE_FREE if not LOSSES[name].needs_predictor}
+"""Of the features of a batch, whatever direction an embedding has."""
 GOOD = views(2, dtype=torch.float32)
 
 
@@ -42,7 +44,7 @@ def test_bad_views(name, views, error, words):
         make(name)(*views)
 
 
-@pytest.mark.parametrize("name", sorted(set(CONTRASTIVE) - {"BarlowTwinsLoss", "VICRegLoss"}))
+@pytest.mark.parametrize("name", sorted(set(CONTRASTIVE) - OF_STATISTICS))
 def test_zero_vectors_have_no_direction(name):
     z = GOOD[1].clone()
     z[3] = 0
@@ -58,7 +60,7 @@ def test_one_item_has_no_negative(name):
         make(name)(GOOD[0][:1], GOOD[1][:1])
 
 
-@pytest.mark.parametrize("name", ["BarlowTwinsLoss", "VICRegLoss"])
+@pytest.mark.parametrize("name", sorted(OF_STATISTICS))
 def test_one_item_has_no_statistics(name):
     with pytest.raises(ValueError, match="at least 2 items are needed, got 1"):
         make(name)(GOOD[0][:1], GOOD[1][:1])
@@ -136,6 +138,19 @@ def test_unknown_settings_get_a_suggestion(name):
         (lambda: nn.AlignUniformLoss(alpha=0), ValueError, "positive"),
         (lambda: nn.GeneralizedContrastiveLoss(distribution="lse", prior="normal"), ValueError, "needs distribution"),
         (lambda: nn.GeneralizedContrastiveLoss(prior="sphere"), ValueError, "did you mean 'hypersphere'"),
+        (lambda: nn.WMSELoss(size=1), ValueError, "size must be 2 or more, got 1"),
+        (lambda: nn.WMSELoss(size=2.5), TypeError, "size must be a whole number, got 2.5"),
+        (lambda: nn.WMSELoss(iterations=0), ValueError, "iterations must be 1 or more, got 0"),
+        (lambda: nn.WMSELoss(eps=1), ValueError, "part of the identity in the covariance, below 1; got 1"),
+        (lambda: nn.WMSELoss(eps=-0.1), ValueError, "eps must be 0 or more"),
+        (lambda: nn.WMSELoss(reduction="none"), ValueError, "no value per query .whitening belongs to the batch"),
+        (lambda: nn.ZeroCLLoss(eps=0), ValueError, "eps must be a positive number, got 0"),
+        (lambda: nn.ZeroICLLoss(reduction="none"), ValueError, "no value per query"),
+        (lambda: nn.ARBLoss(eps=0), ValueError, "eps must be a positive number, got 0"),
+        (lambda: nn.ARBLoss(reduction="none"), ValueError, "no value per query .a basis belongs to the batch"),
+        (lambda: nn.SigLIPLoss(temperature=0), ValueError, "temperature must be a positive number"),
+        (lambda: nn.SigLIPLoss(bias="x"), TypeError, "bias must be a number, got str"),
+        (lambda: nn.SigLIPLoss(temperature=1e-5), ValueError, r"initial must lie in \[0.0001, 10000.0\], got 1e-05"),
     ],
 )
 def test_bad_settings(make_loss, error, words):
@@ -146,6 +161,27 @@ def test_bad_settings(make_loss, error, words):
 def test_top_k_beyond_the_negatives():
     with pytest.raises(ValueError, match="top_k=13 asks for more than the 12 negatives each query has"):
         nn.HardContrastiveLoss(top_k=13)(*GOOD)
+
+
+@pytest.mark.parametrize(
+    ("loss", "n", "words"),
+    [
+        (
+            nn.WMSELoss(),
+            5,
+            "whitens 5 items at a time, which takes embeddings of fewer numbers than that; got 5. Use a ",
+        ),
+        (nn.WMSELoss(), 4, "whitens 4 items at a time"),
+        (
+            nn.WMSELoss(size=3),
+            7,
+            "whitens 3 items at a time, .*; got 5. Use a larger batch or size, or a narrower head",
+        ),
+    ],
+)
+def test_whitening_needs_more_items_than_numbers(loss, n, words):
+    with pytest.raises(ValueError, match=words):
+        loss(GOOD[0][:n], GOOD[1][:n])
 
 
 def test_macl_keeps_its_temperature_positive():

@@ -66,7 +66,7 @@ def test_decoupled_at_weight_tau_is_tau_times_nt_xent():
     torch.testing.assert_close(nn.DecoupledNTXentLoss(0.3, 0.3)(*Z), 0.3 * nn.NTXentLoss(0.3)(*Z), **CLOSE)
 
 
-@pytest.mark.parametrize("profile", ["cosine", "linear", "exponential", "monotone", "shifted"])
+@pytest.mark.parametrize("profile", ["cosine", "linear", "exponential", "monotone", "shifted", "left-half"])
 def test_a_constant_profile_is_plain_nt_xent(profile):
     loss = nn.DySTreSSLoss(0.2, 0.2, profile=profile)
     torch.testing.assert_close(loss(*Z), nn.NTXentLoss(0.2)(*Z), **CLOSE)
@@ -138,11 +138,33 @@ def test_all_equal_embeddings_have_the_documented_value():
         "VICRegLoss": 25 * (1 - 0.01),
         "BYOLLoss": 0.0,
         "SimSiamLoss": -1.0,
+        "WMSELoss": 2.0,
+        "ZeroICLLoss": n,
+        "ZeroFCLLoss": d,
+        "ZeroCLLoss": n + d,
+        "ARBLoss": 2 * d,
     } | dict.fromkeys(
         ["SimpleContrastiveLoss", "HardSimpleLoss", "TripletLimitLoss", "CACRLoss", "UAURLoss", "AlignUniformLoss"], 0.0
     )
     for name, value in expected.items():
         assert LOSSES[name]()(ones, ones).item() == pytest.approx(value, abs=1e-12), name
+    sigmoid = nn.SigLIPLoss(temperature=0.5, bias=1.0, learnable=False)  # x = 3
+    expected = math.log1p(math.exp(-3)) + (n - 1) * math.log1p(math.exp(3))
+    assert sigmoid(ones, ones).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_uncorrelated_views_that_agree_have_the_documented_value():
+    n, d = 9, 4
+    basis = torch.linalg.qr(torch.randn(n, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+    centred = torch.cat([torch.ones(n, 1, dtype=torch.float64), basis[:, : n - 1]], 1)
+    z = torch.linalg.qr(centred).Q[:, 1 : d + 1] * math.sqrt(n)  # features: mean 0, variance 1, no correlations
+    assert nn.WMSELoss()(z, 3 * z + 1).item() == pytest.approx(0, abs=1e-12)
+    assert nn.ZeroFCLLoss(eps=0.3)(z, z).item() == pytest.approx(d * (0.3 / 1.3) ** 2, rel=1e-4)
+    assert nn.ARBLoss(eps=1e-9)(z, z).item() == pytest.approx(0, abs=1e-9)
+    assert nn.ZeroICLLoss(eps=0.3)(z.T, z.T).item() == pytest.approx(d * (0.3 / 1.3) ** 2, rel=1e-4)
+    many = nn.ZeroICLLoss(eps=1e-9)(z, z).item()
+    assert many == pytest.approx((n - d + 1) ** 2 / n, rel=0.5)
+    assert many >= (n - d + 1) ** 2 / n
 
 
 def test_relative_penalties_are_the_closed_form_gradients():
@@ -182,9 +204,9 @@ def test_stop_gradients_of_macl_and_dclw_are_where_the_papers_put_them():
 
 
 @pytest.mark.parametrize("detach", [True, False])
-@pytest.mark.parametrize("profile", ["cosine", "linear", "exponential", "monotone"])
+@pytest.mark.parametrize("profile", ["cosine", "linear", "exponential", "monotone", "left-half"])
 def test_dystress_gradient_with_and_without_detaching_tau(profile, detach):
-    temperature = getattr(T, profile.title())(0.07, 0.2)
+    temperature = getattr(T, {"left-half": "LeftHalf"}.get(profile, profile.title()))(0.07, 0.2)
     z = [v.clone().requires_grad_() for v in Z]
     p, n = rows(*z)
     ep = p / (temperature(p).detach() if detach else temperature(p))

@@ -162,6 +162,22 @@ def test_cacr_with_mocov2_is_algorithm_3(views):
     torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-12)
 
 
+def test_pairwise_mocov2_is_the_mean_of_infonce_over_every_query_and_key():
+    m, b = made("mocov2", nn.NTXentLoss(0.07), queue=9, every_view=True, pairwise=True), batch(views=3)
+    q = [z_of(m.network, v) for v in b.views]
+    k = [z_of(m.slow.network, v) for v in b.views]
+    first, values = torch.zeros(5, dtype=torch.long), []
+    for x in range(3):
+        for y in range(3):
+            if x != y:
+                s = torch.cat([(q[x] * k[y]).sum(1, keepdim=True), q[x] @ normalize(m.queue, dim=1).T], 1)
+                values.append(cross_entropy(s / 0.07, first))
+    torch.testing.assert_close(m.compare(b), torch.stack(values).mean())
+    together = made("mocov2", nn.NTXentLoss(0.07), queue=9, every_view=True)
+    together.load_state_dict(m.state_dict())
+    assert not torch.isclose(together.compare(b), m.compare(b))
+
+
 def test_mocov3_is_twice_tau_times_the_sum_of_both_directions():
     m, b = made("mocov3", nn.NTXentLoss(0.2)), batch()
     q = [normalize(m.predictor(m.network(v)), dim=1) for v in b.views]
@@ -315,6 +331,14 @@ REFUSED = [
     ("cacr", nn.NTXentLoss(), "'cacr' is CACRLoss in the batch"),
     ("cmc", nn.NTXentLoss(), "'cmc' is CMCLoss in the batch"),
     ("barlow", nn.BYOLLoss(), "use --method byol"),
+    ("wmse", nn.VICRegLoss(), "'wmse' is WMSELoss in the batch"),
+    ("zerocl", nn.ARBLoss(), "'zerocl' is ZeroCLLoss in the batch"),
+    ("arb", nn.ZeroFCLLoss(), "'arb' is ARBLoss in the batch"),
+    ("siglip", nn.InfoNCELoss(), "'siglip' is SigLIPLoss in the batch"),
+    ("mocov2", nn.WMSELoss(), "its queue, but WMSELoss compares no items"),
+    ("bank", nn.ZeroICLLoss(), "but ZeroICLLoss compares no items"),
+    ("mocov3", nn.ARBLoss(), "but ARBLoss compares no items"),
+    ("byol", nn.SigLIPLoss(), "it takes BYOLLoss or SimSiamLoss, not SigLIPLoss"),
 ]
 
 

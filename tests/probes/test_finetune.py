@@ -34,7 +34,7 @@ def test_two_classes_have_one_logit_and_a_weight_of_the_positive_one():
         return replace(images, labels=(images.labels == 3).long(), classes=("other", "three"))
 
     train, test = binary(fraction(TRAIN, 257)), binary(TEST)  # the last batch would be a single image
-    found = finetune(network(), train, test, DIGITS, epochs=3)
+    found = finetune(network(), train, test, DIGITS, "balanced", epochs=3)
     negative, positive = train.counts()
     assert found.settings["lr"] == 1.0
     assert found.settings["class_weights"] == pytest.approx([1, negative / positive])
@@ -44,7 +44,17 @@ def test_two_classes_have_one_logit_and_a_weight_of_the_positive_one():
 
 def test_balanced_class_weights_favour_the_tail():
     tail = long_tail(TRAIN, 0.05)
-    found = finetune(network(), tail, TEST, DIGITS, epochs=1)
+    found = finetune(network(), tail, TEST, DIGITS, "balanced", epochs=1)
     counts = tail.counts()
     assert found.settings["class_weights"] == pytest.approx([max(counts) / c for c in counts])
-    assert finetune(network(), tail, TEST, DIGITS, None, epochs=1).settings["class_weights"] == [1] * 10
+
+
+def test_classes_weigh_the_same_unless_told_and_the_paper_s_medical_sets_have_names():
+    tail = long_tail(TRAIN, 0.05)
+    assert finetune(network(), tail, TEST, DIGITS, epochs=1).settings["class_weights"] == [1] * 10
+    four = replace(TRAIN, labels=TRAIN.labels % 4, classes=("a", "b", "c", "d"))
+    asked = replace(TEST, labels=TEST.labels % 4, classes=four.classes)
+    chaoyang = finetune(network(), four, asked, DIGITS, "chaoyang", epochs=1)
+    assert chaoyang.settings["class_weights"] == pytest.approx([1.264, 1.667, 1.0, 2.114])
+    with pytest.raises(ValueError, match="for each of the 10 classes, got 2"):
+        finetune(network(), TRAIN, TEST, DIGITS, "mhist", epochs=1)

@@ -27,6 +27,13 @@ def test_protocols_are_the_papers():
     made = b.make(torch.nn.Linear(2, 2)).defaults
     assert (made["betas"], made["eps"]) == ((0.5, 0.999), 1e-8)
     assert c.make(torch.nn.Linear(2, 2)).defaults["momentum"] == a.momentum == 0.9
+    simclr, lightly = PROTOCOLS["simclr"], PROTOCOLS["lightly"]
+    assert [(p.epochs, p.batch, p.lr, p.momentum, p.weight_decay) for p in (simclr, lightly)] == [
+        (90, 4096, 0.1 * 4096 / 256, 0.9, 0),
+        (90, 256, 0.1, 0.9, 0),
+    ]
+    assert [lightly.rate(e) for e in (0, 45, 90)] == pytest.approx([0.1, 0.05, 0])  # half a cosine
+    assert (simclr.make(torch.nn.Linear(2, 2)).defaults["nesterov"], lightly.nesterov) == (True, False)
     assert protocol("wang-liu").shortened(10).milestones == (4, 6, 8)
 
 
@@ -34,8 +41,8 @@ def test_protocols_are_the_papers():
 @pytest.mark.parametrize("name", list(PROTOCOLS))
 def test_protocols_reach_what_the_exact_probe_reaches(name):
     how = protocol(name)
-    # Features of the size that the learning rate is for: 30 wants them short, Adam's 0.001 longer.
-    parts = (3 * X, Y, 3 * XT, YT) if how.optimizer == "adam" else (F.normalize(X), Y, F.normalize(XT), YT)
+    # Features of the size that the learning rate is for: 30 wants them short, others as ResNets have them.
+    parts = (3 * X, Y, 3 * XT, YT) if how.lr < 30 else (F.normalize(X), Y, F.normalize(XT), YT)
     found = follow(how, *parts)
     assert found.accuracy > linear(*GIVEN).accuracy - 0.02
     assert follow(how, *parts) == found

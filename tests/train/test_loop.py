@@ -18,7 +18,6 @@ from isotherm.train.config import Runtime
 from isotherm.train.loop import Diverged, monitor_due, run_to_end, train
 from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import monitor
-from isotherm.train.presets import PRESETS
 from small_runs import SMALL, lines, run, same, weights
 
 
@@ -67,6 +66,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_gives_others(tmp_path)
 
 
 LONGER = {
+    "fnc": {"views": 4},
+    "nnclr": {"method.queue": 512},
     "mocov2": {"method.queue": 512, "method.momentum": 0.9},
     "mocov3": {"method.momentum": 0.9},
     "byol": {"method.momentum": 0.9},
@@ -74,7 +75,14 @@ LONGER = {
     "vae": {"lr": 3e-3, "optimizer": "adam", "weight_decay": 0.0, "recipe": "none", "epochs": 60},
     "barlow": {"lr": 0.01, "epochs": 20},
     "vicreg": {"lr": 0.02},
+    "zerocl": {"lr": 0.001},
+    "arb": {"lr": 0.01},
+    "siglip": {"lr": 0.05},
+    "swav": {"head.hidden": 64},
+    "dino": {"head.hidden": 64, "method.momentum": 0.9},
 }
+AHEAD = dict.fromkeys(("fnc", "nnclr", "tau", "isogclr", "wmse", "zerocl", "arb", "siglip", "swav", "dino"), 0.05)
+"""By how much accuracy must grow, where more than a little is known; they gain far more."""
 
 
 @pytest.mark.slow
@@ -89,10 +97,13 @@ def test_every_method_learns_more_than_its_untrained_encoder_knows(name, tmp_pat
     hundred = fraction(built.material.images, 100)
     built.method.eval()
     recipe = built.material.recipe
-    before = monitor(built.method.network, hundred, test, recipe)["knn"]
+    before = monitor(built.method.network, hundred, test, recipe)
     train(config, Runtime(out=tmp_path / "a", quiet=True))
-    after = monitor(runs.open_run(tmp_path / "a").network, hundred, test, recipe)["knn"]
-    assert after > before
+    after = monitor(runs.open_run(tmp_path / "a").network, hundred, test, recipe)
+    assert after["knn"] > before["knn"] + AHEAD.get(name, 0.0)
+    if name in AHEAD:  # it has not collapsed: spread over the sphere, in many directions
+        assert after["uniformity"] < -1
+        assert after["effective_rank"] > 4
 
 
 def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):
@@ -104,38 +115,14 @@ def test_cacr_with_four_positives_and_a_momentum_queue_train(tmp_path):
         assert losses[-1] < losses[0]
 
 
-OF_IMAGES = [name for name in PRESETS if not name.startswith("simcse")]  # test_sentences has those
-QUICK = {"digits", "wang-liu-cifar10", "cacr-cifar10-k4"}
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in OF_IMAGES])
-def test_every_preset_takes_a_step_with_tiny_images(name, tmp_path):
-    gray = name in ("digits", "chen-li-vae")
-    rng = np.random.default_rng(0)
-    shape = (8, 8, 8) if gray else (8, 32, 32, 3)
-    arrays = {f"{s}_images": rng.integers(0, 256, shape, np.uint8) for s in ("train", "test")}
-    arrays |= {f"{s}_labels": np.arange(8) % 2 for s in ("train", "test")}
-    np.savez(tmp_path / "tiny.npz", **arrays)
-    tiny = {"data": f"arrays:{tmp_path}/tiny.npz", "batch": 4, "epochs": 1, "monitor": 0, "images": 8}
-    tiny |= {"size": 8 if gray else 32, "imbalance": "none", "precision": "32", "milestones": [], "warmup": 0.0}
-    full = configure({}, preset=name)
-    tiny["schedule"] = "cosine"
-    if full.method["name"] == "mocov2":
-        tiny["method.queue"] = 16
-    if full.head["name"].startswith("mocov3"):
-        tiny |= {"head.hidden": 32, "predictor.hidden": 32}
-    if full.encoder["name"] in ("resnet50", "small_alexnet"):
-        tiny["encoder"] = "convnet"  # the large ones are built below, and take their steps in other tests
-        build(configure({**tiny, "encoder": full.encoder}, preset=name))
-    result = train(configure(tiny, preset=name), Runtime(out=tmp_path / "a", quiet=True))
-    assert result.steps == 2
-
-
-def test_temperature_follows_its_schedule_over_epochs(tmp_path):
-    tau = {"name": "CosineSchedule", "tau_min": 0.1, "tau_max": 1.0, "period": 4}
+@pytest.mark.parametrize(
+    ("name", "expected"), [("CosineSchedule", [1.0, 0.55, 0.1]), ("StepSchedule", [0.1, 0.1, 1.0])]
+)
+def test_temperature_follows_its_schedule_over_epochs(name, expected, tmp_path):
+    tau = {"name": name, "tau_min": 0.1, "tau_max": 1.0, "period": 4}
     run(tmp_path / "a", epochs=3, **{"loss.temperature": tau})
     found = [line["temperature"] for line in lines(tmp_path / "a")]
-    np.testing.assert_allclose(found, [1.0, 0.55, 0.1])
+    np.testing.assert_allclose(found, expected)
 
 
 def test_a_large_seed_is_a_seed(tmp_path):

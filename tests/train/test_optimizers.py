@@ -21,6 +21,17 @@ def test_schedules_are_the_papers():
     assert scaled_rate(0.075, 256, "sqrt") == pytest.approx(1.2)
 
 
+def test_the_trust_of_lars_is_the_size_of_a_step_beside_the_layers_own():
+    for trust in (0.001, 0.02):
+        layer = torch.nn.Linear(5, 3, bias=False)
+        before = layer.weight.detach().clone()
+        rule = optimizer("lars", layer, 0.5, trust=trust)
+        layer(torch.randn(4, 5)).square().sum().backward()
+        rule.step()
+        moved = (layer.weight.detach() - before).norm() / before.norm()
+        assert moved.item() == pytest.approx(0.5 * trust, rel=1e-3)
+
+
 def test_lars_is_its_formula_for_three_steps():
     torch.manual_seed(0)
     w = torch.randn(3, 2, dtype=torch.float64)

@@ -205,7 +205,7 @@ def test_views_belong_to_the_image_not_to_the_batch(name):
     make = recipe(name, size=32)
     ids = torch.tensor([3, 900, 12, 4, 77])
     views = make(PIXELS, ids, seed=5, epoch=7)
-    assert len(views) == max(2, len(RECIPES[name].views))
+    assert len(views) == max(2, len(RECIPES[name].views)) + len(RECIPES[name].small)
     for view in views:
         assert view.dtype == torch.float32
         assert view.min() >= -1e-4

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from isotherm import __version__, screen
 from isotherm.checks import did_you_mean
-from isotherm.cli import bench, check, data, evaluate, losses, study, terminal, train
+from isotherm.cli import bench, check, data, evaluate, losses, presets, study, terminal, train
 
 
 class _Parser(argparse.ArgumentParser):
@@ -117,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     losses.add(commands)
     check.add(commands)
     data.add(commands)
+    presets.add(commands)
     commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
     evaluate.add(commands)
     study.add(commands)

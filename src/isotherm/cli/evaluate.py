@@ -61,8 +61,8 @@ def _add_evaluate(commands: terminal.Commands) -> None:
     evaluate.add_argument(
         "--probe",
         metavar="P,…",
-        help="knn, linear (exact), wang-liu, cacr-small, cacr-large (the papers' protocols; with -augmented on fresh "
-        "views), finetune, fewshot, fewshot-finetune (knn,linear); of sentences sts, senteval (sts)",
+        help="knn, linear (exact), wang-liu, cacr-small, cacr-large, simclr, lightly (protocols; with "
+        "-augmented on fresh views), finetune, fewshot, fewshot-finetune (knn,linear); sentences: sts, senteval (sts)",
     )
     evaluate.add_argument(
         "--senteval", type=Path, metavar="DIR", help="SentEval's data (senteval in the data root, ISOTHERM_DATA)"

@@ -180,12 +180,15 @@ def _usual_scale(study: Study) -> str:
 
 def _about(study: Study, data: str, out: Path, arguments: argparse.Namespace) -> About:
     """What the folder says of itself: above all the command that continues it."""
+    from isotherm.experiments.design import commit_now
     from isotherm.experiments.execute import About
+    from isotherm.experiments.find import file_of
 
     options = {"scale": arguments.scale, "data": arguments.data, "seeds": arguments.seeds, "out": out}
     words = ["isotherm", "study", arguments.name, *(w for k, v in options.items() if v for w in (f"--{k}", str(v)))]
     words += ["--until-decided"] * arguments.until_decided
-    return About(study.name, arguments.scale, data, shlex.join(words), arguments.seeds, study.source)
+    begun = commit_now(file_of(study))
+    return About(study.name, arguments.scale, data, shlex.join(words), arguments.seeds, study.source, design=begun)
 
 
 def _planned(

@@ -24,7 +24,7 @@ examples:
   isotherm train --loss ./mine.py:MyLoss --loss.margin 0.2 --out runs/mine   a loss of your own; so --encoder, --data
   torchrun --nproc-per-node=2 -m -- isotherm.cli train --out runs/two   two processes, one batch
 
-  --preset NAME               a recipe from the list below
+  --preset NAME               a paper's recipe: isotherm presets lists them
   --config FILE               settings from a YAML file
   --print_config              print all settings as YAML and stop
   --trust-code                run code that a YAML file names (what is typed here is run anyway), or a model brings

@@ -206,7 +206,7 @@ _STL10 = tuple(f"{part}.bin" for part in ("train_X", "train_y", "test_X", "test_
 _STL10_ARCHIVE = {"stl10_binary.tar.gz": "md5:91f7769df0f17e558f3565bffb0c7dfb"}
 STL10 = Set(
     "stl10",
-    images={"train": 5_000, "test": 8_000, "unlabeled": 100_000},
+    images={"train": 5_000, "test": 8_000, "unlabeled": 100_000, "train+unlabeled": 105_000},
     shape=(3, 96, 96),
     licence="images from ImageNet, on its terms",
     source="stl10",
@@ -248,9 +248,20 @@ def _imagenet(name: str, train: int, val: int, files: tuple[str, ...], **setting
     )
 
 
+TINY_IMAGENET = Set(
+    "tiny-imagenet",
+    {"train": 100_000, "val": 10_000},
+    (3, 64, 64),
+    "images from ImageNet, on its terms",
+    source="tiny_imagenet",
+    folder="tiny-imagenet",
+    files=(("train", "val"), ("tiny-imagenet-200/train", "tiny-imagenet-200/val")),
+    missing="the unpacked tiny-imagenet-200.zip there (cs231n.stanford.edu).",
+    splits={"test": "val", "validation": "val"},
+)
 _HUNDRED_FOLDERS = tuple(f"{split}/{c}" for split in ("train", "val") for c in IMAGENET100)
 ALL = (
-    *(DIGITS, K_BIT, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, SVHN, STL10, IMAGENETTE),
+    *(DIGITS, K_BIT, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, SVHN, STL10, IMAGENETTE, TINY_IMAGENET),
     _imagenet("imagenet100", 126_689, 5_000, _HUNDRED_FOLDERS, classes=IMAGENET100),
     _imagenet("imagenet", 1_281_167, 50_000, ("train", "val")),
 )

@@ -24,6 +24,10 @@ class Encoder(nn.Module):
         known_settings(cls.__name__, settings, parameters(cls))
         return super().__new__(cls)
 
+    def refuses(self, height: int, width: int) -> str | None:
+        """What to do about images of this size, if it cannot take them."""
+        return None if self.size is None or height == width == self.size else "Build it with their size"
+
     def check(self, x: Tensor) -> None:
         """Refuse what is not a float batch of this encoder's kind of images."""
         name = type(self).__name__
@@ -38,8 +42,8 @@ class Encoder(nn.Module):
             wrong = "Give a batch of them"
         elif x.shape[1] != self.channels:
             wrong = "Build it with their channels"
-        elif self.size is not None and tuple(x.shape[2:]) != (self.size, self.size):
-            wrong = "Build it with their size"
+        else:
+            wrong = self.refuses(*x.shape[2:])
         if wrong is not None:
             wanted = f"(N, {self.channels}, {self.size or 'H'}, {self.size or 'W'})"
             raise ValueError(f"{name} was built for images {wanted}, got {tuple(x.shape)}. {wrong}.")

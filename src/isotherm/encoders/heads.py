@@ -82,13 +82,37 @@ class Tanh(nn.Sequential):
         self.width = width
 
 
+class GELUHead(nn.Sequential):
+    """Linear layers with GELU between them, BN before it where asked: DINO's head, up to its last layer.
+
+    Weights start as a normal distribution of deviation 0.02, biases at zero.
+    """
+
+    width: int
+
+    def __init__(self, features: int, width: int = 256, hidden: int = 2048, layers: int = 3, bn: bool = False) -> None:
+        at_least(1, features=features, width=width, hidden=hidden, layers=layers)
+        widths = [features, *[hidden] * (layers - 1), width]
+        stack: list[nn.Module] = []
+        for i in range(layers):
+            stack.append(nn.Linear(widths[i], widths[i + 1]))
+            if i < layers - 1:
+                stack += [nn.BatchNorm1d(hidden), nn.GELU()] if bn else [nn.GELU()]
+        super().__init__(*stack)
+        for layer in self:
+            if isinstance(layer, nn.Linear):
+                nn.init.trunc_normal_(layer.weight, std=0.02)
+                nn.init.zeros_(layer.bias)
+        self.width = width
+
+
 @dataclass(frozen=True)
 class Preset:
     """A paper's head: where it is from, its class, and the settings that make it."""
 
     about: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    kind: type[Head | Tanh] = Head
+    kind: type[Head | Tanh | GELUHead] = Head
 
 
 HEADS = {
@@ -115,8 +139,30 @@ HEADS = {
         "MoCo v3 (arXiv:2104.02057) §4, predictor: two layers, BN after each, the last without affine",
         {"hidden": 4096, "width": 256, "bn_last": True, "affine_last": False},
     ),
+    "mocov3-resnet-predictor": Preset(
+        "MoCo v3's code, predictor of a ResNet: no BN after its last layer (which has no bias there)",
+        {"hidden": 4096, "width": 256},
+    ),
+    "byol": Preset(
+        "BYOL (arXiv:2006.07733) §3.3, projector and predictor: two layers, BN inside", {"hidden": 4096, "width": 256}
+    ),
+    "barlow": Preset(
+        "Barlow Twins (arXiv:2103.03230) §3 and VICReg (arXiv:2105.04906): three layers of 8192, BN inside",
+        {"layers": 3, "hidden": 8192, "width": 8192},
+    ),
+    "simsiam": Preset(
+        "SimSiam (arXiv:2011.10566) §3, projector: three layers of 2048, BN after each, the last without affine",
+        {"layers": 3, "hidden": 2048, "width": 2048, "bn_last": True, "affine_last": False},
+    ),
+    "simsiam-predictor": Preset(
+        "SimSiam (arXiv:2011.10566) §3, predictor: two layers, narrow inside", {"hidden": 512, "width": 2048}
+    ),
     # A.1 follows SimCLR, "where the Linear layers are followed by" BN: whether the last one shifts it does not say.
     "dystress": Preset("DySTreSS (arXiv:2308.01140) A.1: SimCLR's, each layer followed by BN", {"bn_last": True}),
+    "wmse": Preset(
+        "W-MSE (arXiv:2007.06346) §4: two layers, BN inside, width 64 on CIFAR (128 on STL-10 and Tiny ImageNet)",
+        {"hidden": 1024, "width": 64},
+    ),
     "mlp-bn": Preset(
         "two layers, BN after each, the last without scale and shift, as in MoCo v3 (arXiv:2104.02057): for short runs",
         {"bn_last": True, "affine_last": False},
@@ -125,12 +171,17 @@ HEADS = {
         "one linear layer, as Wu et al. 2018 (arXiv:1805.01978), and BN without scale and shift: for short runs",
         {"layers": 1, "bn_last": True, "affine_last": False},
     ),
+    "swav": Preset("SwAV (arXiv:2006.09882) and its code: two layers, 2048 between them, BN inside", {"hidden": 2048}),
+    "dino": Preset("DINO (arXiv:2104.14294) §3.2: three layers, 2048 wide, to 256; GELU, no BN", kind=GELUHead),
+    "dino-resnet": Preset(
+        "DINO (arXiv:2104.14294), the head its authors give a ResNet: with BN inside", {"bn": True}, GELUHead
+    ),
     "simcse": Preset("SimCSE (arXiv:2104.08821) §6.3: a linear layer and tanh, in training only", kind=Tanh),
 }
 """The papers' heads by name."""
 
 
-def head(name: str, features: int, **settings: Any) -> Head | Tanh:
+def head(name: str, features: int, **settings: Any) -> Head | Tanh | GELUHead:
     """A paper's head by name, for this many features; any setting of its class can be changed."""
     if name not in HEADS:
         raise ValueError(f"no head '{name}'{did_you_mean(name, HEADS)}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, scaled_dot_product_attention
+from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
 from isotherm.checks import at_least
 from isotherm.encoders.contract import Encoder
@@ -18,8 +20,12 @@ class ViT(Encoder):
     `stop_grad_patch`, which keeps the patch projection at its random start. The defaults are ViT-Small; ViT-Base is
     ``width=768``. MoCo v3's ViT-Small has 12 heads where DeiT's has 6.
 
+    `size` is the edge whose positions it has; images of other sizes, such as small crops, get those positions stretched
+    or shrunk to their own grid of patches (bicubic), as Caron et al. 2021 (DINO, arXiv:2104.14294) do.
+
     At 224×224 with patches of 16: 21,590,016 parameters (Small), 85,647,360 (Base). The position embedding is not one
     of them and is not in the state dict, so weights move between image sizes.
+    Differs from DINO's code: positions shrink by the exact ratio of the grids; there a tenth of a patch is added.
     """
 
     positions: Tensor
@@ -53,11 +59,26 @@ class ViT(Encoder):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check(x)
-        x = self.patch(x).flatten(2).transpose(1, 2) + self.positions
+        x = self.patch(x)
+        x = x.flatten(2).transpose(1, 2) + self.positions_of(*x.shape[2:])
         # The class token has no position: MoCo v3 gives it zeros.
         x = torch.cat([self.token.expand(len(x), -1, -1).to(x.dtype), x], 1)
         out: Tensor = self.norm(self.blocks(x)[:, 0])
         return out
+
+    def refuses(self, height: int, width: int) -> str | None:
+        edge = self.patch.kernel_size[0]
+        if height % edge == width % edge == 0 and height and width:
+            return None
+        return f"It cuts them into patches of {edge} pixels: give edges that are multiples of {edge}"
+
+    def positions_of(self, rows: int, columns: int) -> Tensor:
+        """The positions of a grid of patches: its own as they are, others between them."""
+        edge = math.isqrt(self.positions.shape[1])
+        if (rows, columns) == (edge, edge):
+            return self.positions
+        grid = self.positions.transpose(1, 2).unflatten(2, (edge, edge))
+        return interpolate(grid, (rows, columns), mode="bicubic", align_corners=False).flatten(2).transpose(1, 2)
 
 
 class Block(nn.Module):

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from isotherm.engine.scratch import Scratch
 
@@ -165,6 +166,47 @@ class Ratio:
 
     def on_device(self) -> OnDevice | None:
         return temperature_on_device(self.temperature, self.times, detach=True)
+
+
+LINEAR_ABOVE = 40.0
+"""Where log(1 + e^x) is x to the last bit of any float type."""
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + e^x)."""
+    return functional.softplus(x, threshold=LINEAR_ABOVE)
+
+
+@dataclass(frozen=True, eq=False)
+class Softplus:
+    """f(s) = log(1 + e^{E(s) + b}), with a bias b that may be learnt."""
+
+    energy: Elementwise
+    bias: Tensor
+
+    @property
+    def bound(self) -> float:
+        return self.energy.bound + abs(float(self.bias.detach())) + 1.0
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        return (*self.energy.parameters, self.bias)
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return softplus(self.energy(s) + self.bias)
+
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        energy, pull_energy = self.energy.on_tile(s, out, scratch)
+        energy.add_(self.bias.detach())
+        kept = scratch.take("softplus", s.shape).copy_(energy)
+
+        def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            g.mul_(torch.sigmoid(kept, out=scratch.take("spare", s.shape)))
+            by_bias = g.sum() if self.bias.requires_grad else None
+            ds, slopes = pull_energy(g)
+            return ds, (*slopes, by_bias)
+
+        return out.copy_(softplus(energy)), pull
 
 
 @dataclass(frozen=True)

@@ -119,3 +119,96 @@ class Unlike:
 
     def transposed(self) -> Unlike:
         return Unlike(self.labels.transposed(), self.itself.transposed())
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Row i does not count the columns that are listed for it. Rows `period` apart have one list: views of an item."""
+
+    columns: Tensor
+    """Those of the first row, then those of the second, …"""
+    starts: Tensor
+    """(period + 1,): where in `columns` each row's begin, and where the last one's end."""
+    shape: tuple[int, int]
+    """Rows and columns of the matrix."""
+
+    @property
+    def counts(self) -> Tensor:
+        """How many are listed for each row, (rows,)."""
+        counts = self.starts.diff()
+        return counts.repeat(self.shape[0] // len(counts))
+
+    def within(self, rows: slice | Tensor, cols: slice) -> tuple[Tensor, Tensor]:
+        """The listed entries of a tile, numbered as they are in it."""
+        if isinstance(rows, slice):
+            rows = torch.arange(rows.start, rows.stop, device=self.columns.device)
+        lists = rows % (len(self.starts) - 1)
+        first, counts = self.starts[lists], self.starts[lists + 1] - self.starts[lists]
+        each = torch.arange(int(counts.sum()), device=self.columns.device)
+        place = each + (first - counts.cumsum(0) + counts).repeat_interleave(counts)
+        row = torch.arange(len(lists), device=self.columns.device).repeat_interleave(counts)
+        column = self.columns[place] - cols.start
+        inside = (column >= 0) & (column < cols.stop - cols.start)
+        return row[inside], column[inside]
+
+    def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
+        tile[self.within(rows, cols)] = value
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        tile[self.within(rows, slice(0, tile.shape[1]))] = value
+
+    def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        row, column = self.within(slice(0, self.shape[0]), slice(0, self.shape[1]))
+        totals = torch.zeros_like(queries).index_add(0, row, candidates[column])
+        return (queries * totals).sum(1)
+
+    def transposed(self) -> Listed:
+        row, column = self.within(slice(0, self.shape[0]), slice(0, self.shape[1]))
+        counts = column.bincount(minlength=self.shape[1])
+        starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return Listed(row[column.argsort(stable=True)], starts, (self.shape[1], self.shape[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Only:
+    """Nothing counts but the entries that are listed."""
+
+    listed: Listed
+
+    def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
+        self._hide_others(tile, self.listed.within(rows, cols), value)
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        self._hide_others(tile, self.listed.within(rows, slice(0, tile.shape[1])), value)
+
+    def _hide_others(self, tile: Tensor, at: tuple[Tensor, Tensor], value: float) -> None:
+        kept = tile[at]
+        tile.fill_(value)[at] = kept
+
+    def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        return queries @ candidates.sum(0) - self.listed.hidden_total(queries, candidates)
+
+    def transposed(self) -> Only:
+        return Only(self.listed.transposed())
+
+
+@dataclass(frozen=True, eq=False)
+class Either:
+    """What one of two masks hides; none is hidden by both."""
+
+    first: Mask
+    second: Mask
+
+    def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
+        self.first.hide(tile, rows, cols, value)
+        self.second.hide(tile, rows, cols, value)
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        self.first.hide_rows(tile, rows, value)
+        self.second.hide_rows(tile, rows, value)
+
+    def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        return self.first.hidden_total(queries, candidates) + self.second.hidden_total(queries, candidates)
+
+    def transposed(self) -> Either:
+        return Either(self.first.transposed(), self.second.transposed())

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from isotherm.engine.limits import Limits, Strips
 from isotherm.engine.masks import Mask
-from isotherm.engine.nearest import Limits, Strips
 from isotherm.engine.once import once_differentiable
 from isotherm.engine.reductions import Gradient, Hide, Reduction, Side, Sums
 from isotherm.engine.scratch import Scratch

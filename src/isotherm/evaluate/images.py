@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -18,7 +18,7 @@ from isotherm.inspect.reading import Embedding
 from isotherm.probes import PROTOCOLS, Score, Spread, features_of
 from isotherm.probes.extract import probed_layer
 from isotherm.train.modality.images import OpenedImages
-from isotherm.train.monitor import labelled, some, two_views
+from isotherm.train.monitor import labelled, some, two_views, with_labels
 from isotherm.train.runs import open_run, unfinished
 
 AUGMENTED = tuple(f"{name}-augmented" for name in PROTOCOLS)
@@ -72,12 +72,14 @@ def assess(
     options.check()
     options.note("opening the run", "")
     run = open_run(Path(source))
-    if run.test is None:
+    test = run.test
+    if test is None:
         raise ValueError(f"{run.config.data} has no part '{run.config.test}' to judge on.")
-    if not (labelled(run.images) and labelled(run.test)):
+    run = replace(run, images=with_labels(run.images))
+    if not (labelled(run.images) and labelled(test)):
         raise ValueError(f"{run.config.data} has no labels; `isotherm inspect` examines an embedding without them.")
     scores: dict[str, Score | Spread] = {}
-    known = run.test.subset(torch.isin(run.test.labels, run.images.labels).nonzero()[:, 0])
+    known = test.subset(torch.isin(test.labels, run.images.labels).nonzero()[:, 0])
     fixed: tuple[Tensor, Tensor] | None = None
     for name in probes:
         if not (name in AUGMENTED or name.endswith("finetune")) and fixed is None:

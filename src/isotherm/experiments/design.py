@@ -1,4 +1,4 @@
-"""Which design a study was judged by: the commit that last changed its file, where the file is in a repository."""
+"""Which design a study has: the commits at which it began and that last changed its file, where there are any."""
 
 from __future__ import annotations
 
@@ -30,6 +30,18 @@ def design_of(path: Path | None) -> Design | None:
     if not file or not commit:
         return None
     return Design(file, commit, day, changed=bool(_git(path, "status", "--porcelain")))
+
+
+def commit_now(path: Path | None) -> str:
+    """The commit that a study's file is at; empty where there is none, or where the file is not as it was committed."""
+    if path is None or not _git(path, "ls-files") or _git(path, "status", "--porcelain"):
+        return ""
+    return _git(path, "log", "-1", "--format=%h")
+
+
+def same_since(path: Path | None, commit: str) -> bool:
+    """Whether a study's file is as it was at a commit."""
+    return path is not None and bool(_git(path, "log", "-1", "--format=%h", commit)) and not _git(path, "diff", commit)
 
 
 def _git(path: Path, *command: str) -> str:

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from isotherm import files
@@ -42,6 +42,8 @@ class About:
     """The file or module outside this package that the study came from."""
     recorded: str = ""
     """The day of its last record, where the folder was published: files that were copied do not know it."""
+    design: str = ""
+    """The commit at which its first run began, where its file is in a repository."""
 
     def as_dict(self) -> Mapping[str, str | int | None]:
         return asdict(self)
@@ -54,6 +56,8 @@ def begin(folder: Path, about: About) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with runs.alone(folder):
         _refuse_others(folder, about)  # somebody may have been here meanwhile
+        if (folder / ABOUT).exists():
+            about = replace(about, design=_about(folder / ABOUT).design)
         files.write_json(folder / ABOUT, about.as_dict())
         yield
 

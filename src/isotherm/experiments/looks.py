@@ -163,11 +163,11 @@ def _seeds(records: Records) -> dict[str, int]:
 
 
 def _cost(records: Records) -> dict[str, float]:
-    """Seconds of a run at every point."""
+    """Seconds of a run at every point; the median, as a machine may have been busy with other things."""
     seconds: dict[str, list[float]] = {}
     for record in records:
         seconds.setdefault(Where(record.arm, record.varied).label, []).append(record.seconds)
-    return {label: float(np.mean(each)) for label, each in seconds.items()}
+    return {label: float(np.median(each)) for label, each in seconds.items()}
 
 
 def history(looks: Iterable[Look]) -> list[list[str]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from isotherm import files
 from isotherm.experiments import csv_tables, execute, report
-from isotherm.experiments.design import Design, design_of
+from isotherm.experiments.design import Design, design_of, same_since
 from isotherm.experiments.drawn import Drawn, charts_of, draw_figures, file_name
 from isotherm.experiments.execute import About
 from isotherm.experiments.find import file_of
@@ -92,9 +92,9 @@ def _telling(study: Study, source: Path, folder: Path) -> Telling:
 
 
 def _shown(study: Study, read: Records) -> list[Drawn]:
-    """The charts of claims, and those that carry the paper's message though no claim names their figure."""
+    """The charts of claims, and the figures that no claim names."""
     named = {claim.figure for claim in study.claims}
-    drawn = draw_figures([f for f in study.figures if f.headline or f.name in named], read)
+    drawn = draw_figures(study.figures, read)
     of_claims = {chart.name for claim in study.claims for chart in charts_of(claim, drawn)}
     return [each for each in drawn if each.name in of_claims or each.figure.name not in named]
 
@@ -253,15 +253,23 @@ def _facts(telling: Telling) -> list[str]:
         f"Scale {text(about.scale)}{f': {text(size.about)}' if size and size.about else ''}",
         f"Data {text(about.data)}" + (f", fingerprint {', '.join(map(code, prints))}" if prints else ""),
         *("Made by " + text(", ".join(f"{k} {v}" for k, v in each)) for each in versions),
-        *_design(telling.design),
+        *_design(telling),
     ]
     return [f"- {line}" for line in lines]
 
 
-def _design(design: Design | None) -> Iterable[str]:
-    if design is not None:
-        changed = ", with changes that are not committed" if design.changed else ""
-        yield f"Judged by the design of commit {code(design.commit)} ({design.day}), {code(design.file)}{changed}"
+def _design(telling: Telling) -> Iterable[str]:
+    design, first = telling.design, telling.about.design
+    if design is None:
+        return
+    changed = ", with changes that are not committed" if design.changed else ""
+    if first and same_since(file_of(telling.study), first):
+        yield f"Designed in commit {code(first)}, before its first run, and not changed since: {code(design.file)}"
+        return
+    if first:
+        command = code(f"git diff {first} {design.commit} -- {design.file}")
+        yield f"Designed in commit {code(first)}, before its first run; what has changed in its file since: {command}"
+    yield f"Judged by the design of commit {code(design.commit)} ({design.day}), {code(design.file)}{changed}"
 
 
 def _claims(telling: Telling) -> list[list[str]]:

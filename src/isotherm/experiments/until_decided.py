@@ -54,8 +54,13 @@ def run_until_decided(
             said = f"{open_claims} claims undecided; {step.why} (about {step.seconds / asked.workers / 60:.0f} min)"
         elif not open_claims:
             said = "every claim is decided"
-        elif left <= 0 or next_step(judged, records) is not None:
+        elif left <= 0:
             said = f"{open_claims} claims undecided, and the budget is spent"
+        elif (dearer := next_step(judged, records)) is not None:
+            said = (
+                f"{open_claims} claims undecided; the next step, {dearer.why}, takes about "
+                f"{dearer.seconds / asked.workers / 60:.0f} min, and the budget leaves {left / 60:.0f}"
+            )
         else:
             said = f"{open_claims} claims undecided, which more seeds would not decide"
         looks.add(records, judged, step, said)

@@ -58,16 +58,16 @@ def _number(part: Part) -> Any:
     def number(value: float, bare: bool = False) -> str:
         if not math.isfinite(value):
             return "unknown"
-        text = f"{100 * value:.2f}" if points else _plain(value)
+        text = f"{100 * value:.2f}" if points else _plain(value, tiny=1e-9 if part.least == 0 else part.least / 1e9)
         text = re.sub(r"^-(?=.*[1-9])", "−", text).lstrip("-")
         return f"{text} points" if points and not bare else text
 
     return number
 
 
-def _plain(value: float) -> str:
-    """Three digits; what rounding has left of zero is zero."""
-    if abs(value) < 1e-9:
+def _plain(value: float, tiny: float = 1e-9) -> str:
+    """Three digits; what rounding has left of zero, beside what counts, is zero."""
+    if abs(value) < abs(tiny):
         return "0"
     if 1e-7 < abs(value) < 1e-4:
         return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The first citation: "Wang & Liu 2021 (arXiv:2012.09740), eq. 1; …" or "…, a baseline in Table 1 of DySTreSS"
 CITATION = re.compile(
-    r"^(?P<paper>[A-Z][^\n(]* \d{4}) \((?:[^)]*, )?(?P<id>arXiv:[\d.]+)\), "
+    r"^(?P<paper>[A-Z][^\n(]* \d{4}) \((?:[^)]*, )?(?P<id>arXiv:[\d.]+|openreview:\w+|doi:[^\s)]+)\), "
     r"(?P<where>eq\. [\d–]+(?: and \d+)?|§[\d.]*\d|a baseline in (?P<table>Table \d+ of \w+))",
     re.MULTILINE,
 )

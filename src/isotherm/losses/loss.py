@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from isotherm import world
 from isotherm.checks import known_settings, one_of, parameters
+from isotherm.engine.once import once_differentiable
 from isotherm.pairing import in_batch, queued
 from isotherm.types import Pairs, Reduction
 
@@ -63,6 +64,9 @@ class Loss(nn.Module):
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__()
         self.reduction = one_of("reduction", reduction, get_args(Reduction))
+
+    def at(self, seed: int, step: int) -> None:
+        """Tell it where in a training it is: what it draws is then a function of these two and of nothing else."""
 
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
         """Who is compared when no `negatives` are given."""
@@ -143,6 +147,39 @@ def _plain_product(a: Tensor, b: Tensor) -> Tensor:
         return a @ b
     with full_precision((a,)):
         return a @ b
+
+
+class _Exactly(torch.autograd.Function):
+    """A function of tensors, recorded here and differentiated where no autocast reaches."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        leaves = [x.detach().requires_grad_(x.requires_grad) for x in inputs]
+        with torch.enable_grad(), full_precision(inputs):
+            value = function(*leaves)
+        ctx.value, ctx.leaves = value, leaves
+        ctx.save_for_backward(*inputs)
+        return value.detach()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        wanted = [leaf for leaf in ctx.leaves if leaf.requires_grad]
+        with full_precision(wanted):
+            slopes = iter(torch.autograd.grad(ctx.value, wanted, grad, retain_graph=True))
+        return (None, *(next(slopes) if leaf.requires_grad else None for leaf in ctx.leaves))
+
+
+def exactly(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """``function(*inputs)``, with a backward pass that no autocast around it makes coarser.
+
+    What `product` is for one product, for an expression of many operations (factorizations among them).
+    """
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in inputs)):
+        with full_precision(inputs):
+            return function(*inputs)
+    value: Tensor = _Exactly.apply(function, *inputs)  # type: ignore[no-untyped-call]
+    return value
 
 
 def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Tensor:

@@ -17,7 +17,7 @@ from isotherm.types import Reduction
 __all__ = ["BYOLLoss", "BarlowTwinsLoss", "SimSiamLoss", "VICRegLoss"]
 
 
-class _NegativeFree(Loss):
+class NegativeFree(Loss):
     """Views in, no candidates."""
 
     negative_free = True
@@ -34,7 +34,7 @@ class _NegativeFree(Loss):
         raise NotImplementedError
 
 
-class BarlowTwinsLoss(_NegativeFree):
+class BarlowTwinsLoss(NegativeFree):
     r"""How far the cross-correlation of two views is from the identity.
 
     .. math::
@@ -52,7 +52,7 @@ class BarlowTwinsLoss(_NegativeFree):
         self.weight = not_negative("weight", weight)
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
-        standard = [_standardised(world.gather(v)) for v in as_views(views, at_least=2)]
+        standard = [standardized(world.gather(v)) for v in as_views(views, at_least=2)]
         return torch.stack([self._pair(a, b) for a, b in combinations(standard, 2)]).mean()
 
     def _pair(self, a: Tensor, b: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class BarlowTwinsLoss(_NegativeFree):
         return on + self.weight * off
 
 
-class VICRegLoss(_NegativeFree):
+class VICRegLoss(NegativeFree):
     r"""Invariance of the views, variance of every feature, covariance of no two.
 
     .. math::
@@ -109,7 +109,7 @@ class VICRegLoss(_NegativeFree):
         return flat, mixed
 
 
-class BYOLLoss(_NegativeFree):
+class BYOLLoss(NegativeFree):
     r"""Squared distance of a prediction from the target it should predict, both on the sphere.
 
     .. math::
@@ -131,7 +131,7 @@ class BYOLLoss(_NegativeFree):
         return values if self.reduction == "none" else world.mean(values)
 
 
-class SimSiamLoss(_NegativeFree):
+class SimSiamLoss(NegativeFree):
     r"""Negative cosine of a prediction with the target it should predict.
 
     .. math::
@@ -159,7 +159,7 @@ def _cosine(views: Sequence[Tensor]) -> Tensor:
     return torch.stack([(prediction * t).sum(1) for t in targets]).mean(0)
 
 
-def _standardised(z: Tensor) -> Tensor:
+def standardized(z: Tensor) -> Tensor:
     """Features with mean 0 and variance 1 over the batch; a constant feature becomes 0."""
     centred = z - z.mean(0)
     return centred / torch.sqrt(centred.square().mean(0) + 1e-5)

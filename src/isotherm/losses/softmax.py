@@ -19,7 +19,7 @@ from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["CMCLoss", "DySTreSSLoss", "InfoNCELoss", "MACLLoss", "NTXentLoss", "SupConLoss"]
 
-Profile = Literal["cosine", "linear", "exponential", "monotone", "shifted"]
+Profile = Literal["cosine", "linear", "exponential", "monotone", "shifted", "left-half"]
 
 
 def gap(positives: Tensor, negatives: Tensor) -> Tensor:
@@ -132,8 +132,9 @@ class DySTreSSLoss(Loss):
             {e^{s_{ip}/\tau(s_{ip})} + \sum_{k \in N(i)} e^{s_{ik}/\tau(s_{ik})}}
 
     Manna et al. 2024 (DySTreSS, arXiv:2308.01140), eq. 1 with Alg. 1 (`profile="cosine"`), Alg. 2 (`shift` ≠ 0 or
-    `profile="shifted"`), Table 10 (linear, exponential) or appendix C (monotone); the same as `NTXentLoss` with
-    that `isotherm.temperature`. `detach=False` lets the gradient flow through τ(s), eq. 6–7.
+    `profile="shifted"`), Table 10 (linear, exponential), appendix C (monotone) or §5.8 (left-half, its "Shifted Minima
+    Ver. 3"); the same as `NTXentLoss` with that `isotherm.temperature`. `detach=False` lets the gradient flow through
+    τ(s), eq. 6–7.
 
     Fixed points: log(1 + m) when all similarities are equal, m the number of negatives.
     """
@@ -169,6 +170,7 @@ class DySTreSSLoss(Loss):
             "linear": temperatures.Linear,
             "exponential": temperatures.Exponential,
             "monotone": temperatures.Monotone,
+            "left-half": temperatures.LeftHalf,
         }
         return shapes[self.profile](self.tau_min, self.tau_max, detach=self.detach)
 

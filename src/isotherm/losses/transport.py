@@ -20,6 +20,7 @@ __all__ = ["CACRLoss", "UAURLoss"]
 Cost = Literal["euclidean", "inner", "rbf"]
 Weights = Literal["contrastive", "uniform"]
 Detached = bool | Literal["positive"]
+NegativesFrom = Literal["own", "other"]
 RBF_PRECISION = 2.0
 
 
@@ -40,7 +41,9 @@ class CACRLoss(Loss):
 
     ``attraction`` or ``repulsion="uniform"`` drop the weights (Table 11), negative `t_pos`, `t_neg` turn them round
     (Table 10), `margin` gives :math:`[\cdot + m]_+` (appendix B.5), `detach_weights` makes the weights constants,
-    ``"positive"`` only those of the positives, as with a momentum encoder (Alg. 3).
+    ``"positive"`` only those of the positives, as with a momentum encoder (Alg. 3). ``negatives_from="other"`` takes
+    the other items of the other views for negatives instead of those of the query's own, as the authors' code for
+    small images does.
 
     Fixed points: 0 when all embeddings are equal (euclidean, inner).
     """
@@ -54,6 +57,7 @@ class CACRLoss(Loss):
         repulsion: Weights = "contrastive",
         detach_weights: Detached = False,
         margin: float | None = None,
+        negatives_from: NegativesFrom = "own",
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(reduction)
@@ -65,13 +69,14 @@ class CACRLoss(Loss):
             raise ValueError(f'detach_weights must be True, False or "positive"; got {detach_weights!r}.')
         self.detach_weights = detach_weights
         self.margin = None if margin is None else number("margin", margin)
+        self.negatives_from = one_of("negatives_from", negatives_from, get_args(NegativesFrom))
         if cost == "rbf":
             no_value_per_query(self, reduction, "the rbf repulsion is the logarithm of a mean over queries")
             if margin is not None:
                 raise ValueError("margin needs a cost per query; the rbf repulsion is a logarithm over the batch.")
 
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
-        return query_view(views)
+        return query_view(views, from_other_views=self.negatives_from == "other")
 
     def per_query(self, pairs: Pairs) -> Tensor:
         if self.cost == "rbf":

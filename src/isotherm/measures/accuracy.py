@@ -33,10 +33,12 @@ PROTOCOLS = {
     "wang-liu": "Wang & Liu",
     "cacr-small": "CACR's authors on small images",
     "cacr-large": "CACR's authors on ImageNet",
+    "simclr": "SimCLR's authors",
+    "lightly": "lightly's benchmarks",
 }
 """Whose the protocols of `probes.protocols` are, by their names: a measure each, in a group of its own since each takes
 as long as a training."""
-LINEAR_WANG_LIU, LINEAR_CACR_SMALL, LINEAR_CACR_LARGE = map(_by_protocol, PROTOCOLS)
+LINEAR_WANG_LIU, LINEAR_CACR_SMALL, LINEAR_CACR_LARGE, LINEAR_SIMCLR, LINEAR_LIGHTLY = map(_by_protocol, PROTOCOLS)
 KNN = _accuracy(
     "knn", "kNN accuracy", "kNN accuracy of the features (k = 20).", lambda s: s.knn, "probes", monitor=True
 )

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from isotherm.checks import did_you_mean, known_settings
 from isotherm.losses.loss import Loss
 from isotherm.methods.bank import MemoryBank
+from isotherm.methods.dino import DINO
 from isotherm.methods.in_batch import InBatch
-from isotherm.methods.method import Given, Method, Network
+from isotherm.methods.individual import ISogCLR, TaU
+from isotherm.methods.method import Given, Method, Network, method_for
 from isotherm.methods.momentum import MoCoV2, MoCoV3
+from isotherm.methods.nnclr import NNCLR
 from isotherm.methods.reference import Autoencoder, Supervised
 from isotherm.methods.siamese import BYOL, SimSiam
 from isotherm.methods.simcse import SimCSE
+from isotherm.methods.swav import SwAV
 
 FROM_THE_RUN = ("self", "network", "loss", "given")
 """Arguments that a user does not set."""
@@ -38,6 +42,8 @@ class MethodSpec:
     encoder: str = "convnet"
     head: str = "dystress"
     """What stands before and after, unless told otherwise."""
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings that go without saying, by their dotted names."""
 
     @property
     def settings(self) -> dict[str, inspect.Parameter]:
@@ -59,13 +65,43 @@ METHODS = {
     "vicreg": MethodSpec(
         "variance, invariance, covariance, no negatives (VICReg)", InBatch, "VICRegLoss", is_its_loss=True
     ),
+    "fnc": MethodSpec(
+        "negatives like the item are positives or do not count; 8 more views find them (FNC)",
+        InBatch,
+        "FNCLoss",
+        is_its_loss=True,
+        views=10,
+    ),
+    "tau": MethodSpec("a temperature that the network predicts for each view: its uncertainty (TaU)", TaU),
+    "isogclr": MethodSpec("a temperature learnt for each item by robust optimization (iSogCLR)", ISogCLR),
+    "wmse": MethodSpec(
+        "whitened views agree, no negatives (W-MSE)", InBatch, "WMSELoss", is_its_loss=True, head="wmse"
+    ),
+    "zerocl": MethodSpec(
+        "decorrelated items and features, no negatives (Zero-CL)", InBatch, "ZeroCLLoss", is_its_loss=True
+    ),
+    "arb": MethodSpec(
+        "features agree with the basis nearest to the other view's (ARB)", InBatch, "ARBLoss", is_its_loss=True
+    ),
+    "siglip": MethodSpec(
+        "yes or no for every pair of items of two views (SigLIP)", InBatch, "SigLIPLoss", is_its_loss=True
+    ),
     "bank": MethodSpec(
         "each item against a memory of all (instance discrimination)", MemoryBank, "NTXentLoss", views=1
     ),
     "mocov2": MethodSpec("keys of a slow copy, negatives from a queue (MoCo v2; CACR Alg. 3)", MoCoV2, "NTXentLoss"),
     "mocov3": MethodSpec("a predictor, keys of a slow copy (MoCo v3)", MoCoV3, "NTXentLoss", predictor=True),
+    "nnclr": MethodSpec(
+        "the nearest past embedding asks for the other view's prediction (NNCLR)",
+        NNCLR,
+        "NTXentLoss",
+        predictor=True,
+        usual={"loss": "NTXentLoss", "loss.temperature": 0.1},
+    ),
     "byol": MethodSpec("predict a slow copy, no negatives (BYOL)", BYOL, "BYOLLoss", predictor=True),
     "simsiam": MethodSpec("predict the other view, no negatives (SimSiam)", SimSiam, "SimSiamLoss", predictor=True),
+    "swav": MethodSpec("predict the other view's prototypes, equally many for each (SwAV)", SwAV, head="swav"),
+    "dino": MethodSpec("predict what a centred slow copy says of the other view (DINO)", DINO, head="dino-resnet"),
     "simcse": MethodSpec(
         "a sentence looks for its other pass, or its pair (SimCSE)",
         SimCSE,
@@ -88,6 +124,11 @@ def method_spec(name: str) -> MethodSpec:
 def check_loss(name: str, loss: type[Loss]) -> None:
     """Refuse a loss with which a method would not do what it is called for."""
     spec = method_spec(name)
+    if spec.loss is None:
+        raise ValueError(
+            f"method '{name}' has its own objective and takes no loss, got {loss.__name__}; leave it out, or use "
+            f"--method {method_for(loss)} for that loss."
+        )
     if spec.kind is not InBatch or loss.needs_predictor:  # those say themselves what they take
         return
     if loss.takes_labels:
@@ -115,12 +156,18 @@ def method(name: str, network: Network, loss: Loss | None, given: Given, **setti
     wanted = inspect.signature(spec.kind.__init__).parameters
     if "loss" in wanted and loss is None:
         raise ValueError(f"method '{name}' needs a loss, for instance {spec.loss}.")
-    if "loss" not in wanted and loss is not None:
-        raise ValueError(f"method '{name}' has its own objective and takes no loss, got {type(loss).__name__}.")
     if loss is not None:
         check_loss(name, type(loss))
     if given.hard_negatives and not spec.kind.takes_hard_negatives:
         raise ValueError(f"hard negatives need --method simcse; {name} would take them for positives.")
     offered = {"loss": loss, "given": given}
     make: Callable[..., Method] = spec.kind
-    return make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)
+    result = make(network, **{k: v for k, v in offered.items() if k in wanted}, **settings)
+    if given.small_crops and result.without_small_crops:
+        raise ValueError(
+            f"method '{name}' {result.without_small_crops}: say --small_crops 0, or use one that asks with them, "
+            "such as --method simclr, mocov3 or swav."
+        )
+    result.small_crops = given.small_crops
+    result.seed, result.name = given.seed, name
+    return result

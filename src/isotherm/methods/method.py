@@ -47,6 +47,10 @@ class Given:
     seed: int = 0
     hard_negatives: bool = False
     """Whether the last view holds those and no positives."""
+    views: int = 2
+    """How many views of each item there are, without small crops."""
+    small_crops: int = 0
+    """How many small crops of each item come after its views."""
     predictor: nn.Module | None = None
 
     def predictor_for(self, method: str) -> nn.Module:
@@ -64,8 +68,14 @@ class Method(nn.Module):
 
     fewest_views: ClassVar[int] = 2
     takes_hard_negatives: ClassVar[bool] = False
+    name: str = ""
+    """What a user calls it."""
+    small_crops: int = 0
+    """How many of a batch's views, the last ones, are small crops: they ask, and are no keys, targets or negatives."""
     seed: int = 0
     step: int = 0
+    epochs: float = 0.0
+    """How often the data were seen."""
     progress: float = 0.0
     """How much of the training is over, from 0 to 1."""
 
@@ -75,20 +85,36 @@ class Method(nn.Module):
         self.loss = loss
 
     @property
+    def compares(self) -> bool:
+        """Whether it compares embeddings by their directions."""
+        return self.loss is not None
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the results should know of how it was set for these data."""
         return ()
 
-    def at(self, step: int, steps: int) -> None:
-        """Tell it where in the training it is."""
-        self.step, self.progress = step, step / max(1, steps)
+    @property
+    def without_small_crops(self) -> str:
+        """Why it can use no small crops; empty if it can."""
+        return "has no use for views that are never looked for"
+
+    def at(self, step: int, steps: int, each: int = 1) -> None:
+        """Tell it, and its loss, where in the training it is, and how many steps a pass over the data has."""
+        self.step, self.progress, self.epochs = step, step / max(1, steps), step / each
+        if self.loss is not None:
+            self.loss.at(self.seed, step)
+
+    def large(self, views: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The views, or what was made of them, without the small crops."""
+        return views[: len(views) - self.small_crops]
 
     def embed(self, batch: Batch) -> list[Tensor]:
         """What the trained network makes of each view; the gradient flows through it."""
         return through(self.network, batch.views)
 
     def targets(self, batch: Batch) -> list[Tensor]:
-        """What a slow copy makes of each view, where there is one; no gradient."""
+        """What a slow copy makes of each view but small crops, where there is one; no gradient."""
         return []
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
@@ -104,7 +130,9 @@ class Method(nn.Module):
     def check_views(self, views: int) -> None:
         if views < self.fewest_views:
             raise ValueError(
-                f"{type(self).__name__} needs {self.fewest_views} or more views of each item, got {views}."
+                f"method '{self.name}' needs {self.fewest_views} or more views of each item"
+                f"{' beside its small crops' if self.small_crops else ''}, got {views}: say --views "
+                f"{self.fewest_views}."
             )
 
 
@@ -145,11 +173,13 @@ class PredictsSlowCopy(Method):
         self.predictor = predictor
         self.slow = MomentumCopy(network, momentum, momentum_end)
 
+    without_small_crops = ""
+
     def embed(self, batch: Batch) -> list[Tensor]:
         return through(nn.Sequential(self.network, self.predictor), batch.views)
 
     def targets(self, batch: Batch) -> list[Tensor]:
-        return through(self.slow, batch.views)
+        return through(self.slow, self.large(batch.views))
 
     def after_step(self) -> None:
         self.slow.follow(self.network, self.progress)
@@ -165,8 +195,26 @@ def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
     return [embeddings[i] for i in range(len(views))]
 
 
+def push(queue: Tensor, place: Tensor, rows: Tensor) -> None:
+    """Write unit rows into a queue, first in first out, from `place` on; of more rows than it holds, the last."""
+    rows = rows[-len(queue) :]
+    queue[(place + torch.arange(len(rows), device=rows.device)) % len(queue)] = rows.to(queue.dtype)
+    place += len(rows)
+    place %= len(queue)
+
+
 def takes(loss: Loss, method: str, instead: str) -> Loss:
     """The loss, if it can use negatives that are not in the batch."""
     if loss.without_negatives:
-        raise ValueError(f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}.")
+        raise ValueError(
+            f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}; use --method "
+            f"{method_for(loss)} for that loss."
+        )
     return loss
+
+
+def method_for(loss: Loss | type[Loss]) -> str:
+    """The methods that take a loss, whatever it is."""
+    if loss.needs_predictor:
+        return "byol or simsiam"
+    return "supcon" if loss.takes_labels else "simclr"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotherm import world
 from isotherm.losses.loss import Loss, full_precision
-from isotherm.methods.method import Given, Method, MomentumCopy, Network, PredictsSlowCopy, takes, through
+from isotherm.methods.method import Given, Method, MomentumCopy, Network, PredictsSlowCopy, push, takes, through
 from isotherm.pairing import one_way, queued, unit
 from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
@@ -24,7 +24,11 @@ class MoCoV2(Method):
 
     MoCo v2 (arXiv:2003.04297): view 0 asks, view 1 answers. CACR's Algorithm 3 (arXiv:2105.03746, app. C.2) is
     `every_view` (each view asks in turn, the keys of all others are its positives) with `intra_batch` (the other
-    queries of the batch are negatives too, and carry gradient) and ``CACRLoss(detach_weights="positive")``.
+    queries of the batch are negatives too, and carry gradient) and ``CACRLoss(detach_weights="positive")``. CACR's CMC
+    with K = 4 is `every_view` with `pairwise`: a query looks for each of its keys by itself (CMC, arXiv:1906.05849,
+    eq. 8), the other keys being no rivals.
+
+    Small crops ask too, and look for every key; with `intra_batch` their negatives are the queries of the views.
 
     The queue starts as random directions, takes batches of any size, and never holds the keys it is compared with.
     `shuffle` sends each key image through another process, so that BN cannot tell who belongs together.
@@ -40,12 +44,14 @@ class MoCoV2(Method):
         every_view: bool = False,
         intra_batch: bool = False,
         shuffle: bool = True,
+        pairwise: bool = False,
     ) -> None:
         super().__init__(network, takes(loss, "MoCo v2", "its queue"))
         if queue < 1:
             raise ValueError(f"the queue holds 1 key or more, got {queue}.")
         self.items = given.items
         self.seed, self.every_view, self.intra_batch, self.shuffle = given.seed, every_view, intra_batch, shuffle
+        self.pairwise = pairwise
         self.slow = MomentumCopy(network, momentum)
         start = torch.randn(queue, given.width, generator=torch.Generator().manual_seed(given.seed))
         self.register_buffer("queue", unit(start, "queue"))
@@ -54,6 +60,7 @@ class MoCoV2(Method):
 
     queue: Tensor
     place: Tensor
+    without_small_crops = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,10 +74,12 @@ class MoCoV2(Method):
         )
 
     def embed(self, batch: Batch) -> list[Tensor]:
-        return through(self.network, batch.views if self.every_view else batch.views[:1])
+        large = self.large(batch.views)
+        return through(self.network, [*(large if self.every_view else large[:1]), *batch.views[len(large) :]])
 
     def targets(self, batch: Batch) -> list[Tensor]:
-        answering = batch.views if self.every_view else batch.views[1:]
+        large = self.large(batch.views)
+        answering = large if self.every_view else large[1:]
         if world.size() == 1 or not self.shuffle:
             return through(self.slow, answering)
         return self._elsewhere(answering)
@@ -101,20 +110,23 @@ class MoCoV2(Method):
 
     def _blocks(self, queries: Sequence[Tensor], keys: Sequence[Tensor]) -> list[Pairs]:
         blocks = []
+        large = self.large(queries)
+        once = keys if self.every_view else [*large, *keys]
+        shown = tuple(unit(view.detach(), "views") for view in once) if self.small_crops else ()
         for a, query in enumerate(queries):
             positives = [k for b, k in enumerate(keys) if b != a] if self.every_view else keys
-            (pairs,) = queued([query, *positives], self.queue, with_queries=self.intra_batch)
-            blocks.append(replace(pairs, query_views=(a,)))
+            is_small = a >= len(large)
+            among = large if self.intra_batch and is_small else ()
+            for partners in [[k] for k in positives] if self.pairwise else [positives]:
+                (pairs,) = queued([query, *partners], self.queue, self.intra_batch and not is_small, among)
+                blocks.append(replace(pairs, query_views=(a,), item_views=shown if is_small else ()))
         return blocks
 
     @torch.no_grad()
     def after_step(self) -> None:
         assert self.pending is not None
         self.slow.follow(self.network)
-        keys = unit(self.pending, "keys")[-len(self.queue) :]
-        self.queue[(self.place + torch.arange(len(keys), device=keys.device)) % len(self.queue)] = keys
-        self.place += len(keys)
-        self.place %= len(self.queue)
+        push(self.queue, self.place, unit(self.pending, "keys"))
         self.pending = None
 
 
@@ -146,8 +158,9 @@ class MoCoV3(PredictsSlowCopy):
             blocks = []
             for a, query in enumerate(embedded):
                 (pairs,) = one_way(query, *(k for b, k in enumerate(targets) if b != a))
-                blocks.append(replace(pairs, query_views=(a,)))
-            return len(blocks) * self._scale() * self.loss.of(blocks)
+                item_views = pairs.partners if a >= len(targets) else ()
+                blocks.append(replace(pairs, query_views=(a,), item_views=item_views))
+            return len(targets) * self._scale() * self.loss.of(blocks)
 
     def _scale(self) -> float:
         if self.scale is not None:

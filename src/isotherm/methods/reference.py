@@ -21,6 +21,7 @@ class Supervised(Method):
     """Cross-entropy of a linear layer on the features of every view. `smoothing` takes that much off the label."""
 
     fewest_views = 1
+    without_small_crops = ""
 
     def __init__(self, network: Network, given: Given, smoothing: float = 0.0) -> None:
         super().__init__(network)

@@ -24,7 +24,7 @@ class BYOL(PredictsSlowCopy):
         super().__init__(network, predicting(loss, "BYOL"), given.predictor_for("BYOL"), momentum, momentum_end)
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
-        return len(embedded) * each_predicts_the_others(self.loss, embedded, targets)
+        return len(targets) * each_predicts_the_others(self.loss, embedded, targets)
 
 
 class SimSiam(Method):
@@ -33,16 +33,18 @@ class SimSiam(Method):
     Chen & He 2021 (arXiv:2011.10566), Alg. 1: the mean over the two directions.
     """
 
+    without_small_crops = ""
+
     def __init__(self, network: Network, loss: Loss, given: Given) -> None:
         super().__init__(network, predicting(loss, "SimSiam"))
         self.predictor = given.predictor_for("SimSiam")
 
     def embed(self, batch: Batch) -> list[Tensor]:
         z = through(self.network, batch.views)
-        return [*through(self.predictor, z), *(view.detach() for view in z)]
+        return [*through(self.predictor, z), *(view.detach() for view in self.large(z))]
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
-        views = len(embedded) // 2
+        views = (len(embedded) + self.small_crops) // 2
         return each_predicts_the_others(self.loss, embedded[:views], embedded[views:])
 
 

@@ -26,6 +26,7 @@ class SimCSE(InBatch):
     """
 
     takes_hard_negatives = True
+    without_small_crops = "reads sentences"
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,7 +21,14 @@ from isotherm.views.recipes import Recipe
 
 EPOCHS, BATCH, MILESTONES, DECAY = 50, 128, (30, 40), 0.1
 RATE, BINARY_RATE = 0.1, 1.0
-ClassWeights = Literal["balanced"] | Sequence[float] | None
+ClassWeights = Literal["balanced", "mura", "isic2016", "mhist", "chaoyang"] | Sequence[float] | None
+CLASS_WEIGHTS: Mapping[str, Sequence[float]] = {
+    "mura": (1.0, 0.7097),
+    "isic2016": (1.0, 4.24),
+    "mhist": (1.0, 2.45),
+    "chaoyang": (1.264, 1.667, 1.0, 2.114),
+}
+"""Of DySTreSS's medical sets (A.2); of two classes the second is the positive one."""
 
 
 def finetune(
@@ -29,7 +36,7 @@ def finetune(
     train: Images,
     test: Images,
     recipe: Recipe,
-    class_weights: ClassWeights = "balanced",
+    class_weights: ClassWeights = None,
     epochs: int = EPOCHS,
     batch: int = BATCH,
     lr: float | None = None,
@@ -41,9 +48,10 @@ def finetune(
     DySTreSS (arXiv:2308.01140), A.2: SGD, 50 epochs, batch 128, learning rate 0.1, or 1.0 with two classes, times 0.1
     after 30 and 40 epochs (in proportion if `epochs` says otherwise). Momentum and weight decay are not stated: none.
 
-    `class_weights`: "balanced" gives each class the size of the largest one over its own, which is how the paper's
-    numbers for Chaoyang look (1.264, 1.667, 1.0, 2.114); or one number per class; or None. With two classes there is
-    one logit, and class 1 weighs what `class_weights` says relative to class 0: the paper's positive class weight.
+    `class_weights`: None, as the paper has it for natural images; or one number per class; or the name of one of its
+    medical sets (`CLASS_WEIGHTS`); or "balanced", which gives each class the size of the largest one over its own, as
+    the numbers for Chaoyang look. With two classes there is one logit, and class 1 weighs what `class_weights` says
+    relative to class 0: the paper's positive class weight.
 
     Works on a copy: the given encoder is not changed. Training images are the first view of `recipe`, test images
     are plain, of its size unless `size` is given. A last batch of a single image is left out, which batch
@@ -78,7 +86,7 @@ def _trained(
 ) -> tuple[nn.Module, nn.Linear]:
     """A copy of the encoder and its classifier (one logit for two classes), after training."""
     device, classes = home(encoder), len(weights)
-    one_view = replace(recipe, views=recipe.views[:1])
+    one_view = replace(recipe, views=recipe.views[:1], small=())
     drop_last = len(train) % how.batch == 1
     loader = Loader(train, one_view, how.batch, seed=how.seed, drop_last=drop_last, device=device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():
@@ -120,9 +128,14 @@ def _weights(given: ClassWeights, labels: Tensor, classes: int) -> Tensor:
     if given is None:
         return torch.ones(classes)
     if isinstance(given, str):
-        if given != "balanced":
-            raise ValueError(f"class_weights is 'balanced', None or one number per class, got '{given}'.")
-        return counts.max() / counts.clamp_min(1)  # a class without images is never asked for
+        if given == "balanced":
+            return counts.max() / counts.clamp_min(1)  # a class without images is never asked for
+        if given not in CLASS_WEIGHTS:
+            known = ", ".join(CLASS_WEIGHTS)
+            raise ValueError(
+                f"class_weights is 'balanced', None or one number per class, or one of {known}; got '{given}'."
+            )
+        given = CLASS_WEIGHTS[given]
     weights = torch.tensor([float(w) for w in given])
     if len(weights) != classes:
         raise ValueError(f"class_weights must hold one number for each of the {classes} classes, got {len(weights)}.")

@@ -6,6 +6,7 @@ every epoch, as the papers do. `linear` finds the same kind of classifier in sec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -36,12 +37,15 @@ class Protocol:
     optimizer: str
     """"sgd" or "adam"."""
     lr: float
-    decay: float
-    milestones: tuple[int, ...]
-    """The learning rate is multiplied by `decay` after so many epochs."""
     epochs: int
     batch: int
+    decay: float = 1.0
+    milestones: tuple[int, ...] = ()
+    """The learning rate is multiplied by `decay` after so many epochs."""
+    cosine: bool = False
+    """Instead, it falls to 0 along half a cosine, step by step."""
     momentum: float = 0.0
+    nesterov: bool = False
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
@@ -49,15 +53,16 @@ class Protocol:
     def make(self, module: nn.Module) -> torch.optim.Optimizer:
         """The optimizer for this module's parameters."""
         if self.optimizer == "sgd":
-            decay = self.weight_decay
-            return torch.optim.SGD(module.parameters(), self.lr, momentum=self.momentum, weight_decay=decay)
+            settings = {"momentum": self.momentum, "nesterov": self.nesterov, "weight_decay": self.weight_decay}
+            return torch.optim.SGD(module.parameters(), self.lr, **settings)  # type: ignore[arg-type]
         if self.optimizer == "adam":
-            settings = {"betas": self.betas, "eps": self.eps, "weight_decay": self.weight_decay}
-            return torch.optim.Adam(module.parameters(), self.lr, **settings)  # type: ignore[arg-type]
+            return torch.optim.Adam(module.parameters(), self.lr, self.betas, self.eps, self.weight_decay)
         raise ValueError(f"no optimizer '{self.optimizer}'{did_you_mean(self.optimizer, ('sgd', 'adam'))}")
 
-    def rate(self, epoch: int) -> float:
-        """The learning rate of this epoch, counted from 0."""
+    def rate(self, epoch: float) -> float:
+        """The learning rate after so many epochs, whole or not."""
+        if self.cosine:
+            return self.lr * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
         return self.lr * self.decay ** sum(epoch >= m for m in self.milestones)
 
     def shortened(self, epochs: int) -> Protocol:
@@ -105,9 +110,31 @@ PROTOCOLS = {
             batch=256,
             momentum=0.9,
         ),
+        Protocol(
+            "simclr",
+            "SimCLR (arXiv:2002.05709), B.6, whose linear evaluation Chen & Li follow: 90 epochs, Nesterov's momentum, "
+            "batch 4096, rate 0.1 · batch/256, no decay of weights; that it falls along a cosine is its code's",
+            "sgd",
+            lr=1.6,
+            epochs=90,
+            batch=4096,
+            cosine=True,
+            momentum=0.9,
+            nesterov=True,
+        ),
+        Protocol(
+            "lightly",
+            "lightly's ImageNet benchmark, which DySTreSS uses: SimCLR's with plain momentum, batch 256, rate 0.1",
+            "sgd",
+            lr=0.1,
+            epochs=90,
+            batch=256,
+            cosine=True,
+            momentum=0.9,
+        ),
     )
 }
-"""By name. None of the papers states a weight decay but Wang & Liu, whose is 0; so are the others'."""
+"""By name. Wang & Liu state a weight decay of 0, SimCLR and lightly none, CACR nothing: 0 for all."""
 
 
 class Diverged(ValueError):
@@ -147,7 +174,7 @@ def follow(
             yield given.train[indices], given.train_labels[indices]
 
     classifier = _classifier(given.train, given.classes, seed)
-    _train(classifier, how, epoch)
+    _train(classifier, how, epoch, len(given.train))
     with torch.no_grad():
         rank = ranks(classifier(given.test), given.test_labels)
     return score(how.name, rank, given.test_labels, given.classes, seed, {"epochs": how.epochs, "augmented": False})
@@ -175,7 +202,7 @@ def follow_augmented(
     classes = count_classes(labels, test_labels, len(train.classes) or None)
     layer = probed_layer(encoder) if layer is None else layer
     device = home(encoder)
-    one_view = replace(recipe, views=recipe.views[:1])
+    one_view = replace(recipe, views=recipe.views[:1], small=())
     loader = Loader(train, one_view, how.batch, seed=seed, drop_last=False, device=device)
 
     def epoch(number: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -184,7 +211,7 @@ def follow_augmented(
 
     asked = features_of(encoder, test, recipe, size, layer=layer).to(device)
     classifier = _classifier(asked, classes, seed)
-    _train(classifier, how, epoch)
+    _train(classifier, how, epoch, len(train))
     with torch.no_grad():
         rank = ranks(classifier(asked), test_labels.to(device)).cpu()
     settings = {"epochs": how.epochs, "augmented": True, "recipe": recipe.name, "layer": layer}
@@ -200,13 +227,14 @@ def _classifier(like: Tensor, classes: int, seed: int) -> nn.Linear:
     return classifier
 
 
-def _train(classifier: nn.Linear, how: Protocol, epoch: Batches) -> None:
+def _train(classifier: nn.Linear, how: Protocol, epoch: Batches, items: int) -> None:
     optimizer = how.make(classifier)
+    steps = math.ceil(items / how.batch)
     with torch.enable_grad():
         for number in range(how.epochs):
-            for group in optimizer.param_groups:
-                group["lr"] = how.rate(number)
-            for x, labels in epoch(number):
+            for step, (x, labels) in enumerate(epoch(number)):
+                for group in optimizer.param_groups:
+                    group["lr"] = how.rate(number + step / steps)
                 optimizer.zero_grad()
                 F.cross_entropy(classifier(x), labels).backward()
                 optimizer.step()

@@ -45,6 +45,22 @@ def small_queue(settings: Settings) -> Settings:
     return {"method.queue": 4096, "method.momentum": 0.99} if settings["method"]["name"] == "mocov2" else {}
 
 
+NOTEBOOK = {
+    "recipe": "mnist-crop",
+    "encoder": "convnet",
+    "encoder.widths": [32, 64, 64],
+    "encoder.stride": 2,
+    "optimizer": "adam",
+    "lr": 1e-3,
+    "lr_scaling": "none",
+    "schedule": "constant",
+    "decay_all": True,
+    "weight_decay": 0.0,
+    "warmup": 0.0,
+    "epochs": 100,
+    "batch": 1000,
+}
+"""MNIST as in the authors' notebook; the epochs are ours."""
 BASE = {**PROJECTOR, **ADAM, "monitor": 0}
 MEASURE = ("probes", "competing", "geometry")
 _MOCO = {"method": "mocov2", "loss": "NTXentLoss"}
@@ -84,6 +100,8 @@ SCALES = {
         },
         seeds=3,
         only={"encoder.factor": ()},
+        data={"mnist": NOTEBOOK},
+        instead={"linear": "linear_simclr"},
     ),
 }
 

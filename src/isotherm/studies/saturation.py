@@ -61,7 +61,7 @@ SCALES = {
     ),
     "paper": Scale(
         "app. B: ResNet-18, 32 × 32 images, 400 epochs; a GPU",
-        {"data_options.size": 32, "encoder": "resnet18", "epochs": 400},
+        {"data_options.size": 32, "encoder": "resnet18", "head": "simclr-code", "head.width": 64, "epochs": 400},
         seeds=3,
     ),
 }

@@ -45,6 +45,7 @@ SCALES = {
             "batch": 128,
         },
         seeds=3,
+        instead={"linear": "linear_simclr"},
     ),
 }
 

@@ -24,7 +24,7 @@ class Built:
     material: Modality
     """What it learns from."""
     method: Method
-    tau: temperature.CosineSchedule | None
+    tau: temperature.Schedule | None
     """How the loss's temperature changes over epochs, if it does."""
 
 
@@ -47,9 +47,11 @@ def build(config: Config, folder: Path | None = None) -> Built:
         seed=config.seed,
         hard_negatives=given.hard_negatives,
         predictor=predictor,
+        views=given.views - given.hard_negatives,
+        small_crops=given.small_crops,
     )
     built = method(config.method.name, network, loss, brought, **config.method.settings)
-    built.check_views(given.views - given.hard_negatives)
+    built.check_views(brought.views)
     return Built(given, built, tau)
 
 

@@ -137,12 +137,7 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
     settings = _without_code(settings)
     settings = completed(merge(usual(settings), settings))
     method = method_spec(str(settings["method"]["name"]))
-    if method.loss is None:
-        if settings["loss"].get("name"):
-            raise ValueError(
-                f"method '{settings['method']['name']}' has its own objective and takes no loss, "
-                f"got {settings['loss']['name']}."
-            )
+    if method.loss is None and not settings["loss"].get("name"):
         settings["loss"] = {}
     elif "name" not in settings["loss"]:
         settings["loss"] = {"name": method.loss, **settings["loss"]}
@@ -213,7 +208,7 @@ def usual(settings: Mapping[str, Any]) -> Settings:
     """What goes without saying for this method and encoder, under whatever is said."""
     method = method_of(settings)
     if method != "simcse":
-        return {}
+        return nested(method_spec(method).usual)
     scratch = settings["encoder"].get("name", method_spec(method).encoder) == text.SMALL
     return nested(USUAL["sentences from scratch" if scratch else "sentences"])
 
@@ -325,9 +320,11 @@ def _default(value: Any) -> str:
 
 
 def listing() -> str:
-    """The presets and the methods, a line each."""
-    rows = ["presets (--preset NAME --print_config shows one):"]
-    rows += [f"  {name:<24}{preset.about}" for name, preset in PRESETS.items()]
-    rows += ["", "methods:"]
+    """Where the presets are, and the methods, a line each."""
+    rows = [
+        f"presets: `isotherm presets` lists all {len(PRESETS)}; --preset NAME --print_config shows one.",
+        "",
+        "methods:",
+    ]
     rows += [f"  {name:<24}{spec.about}" for name, spec in METHODS.items()]
     return "\n".join(rows)

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from isotherm.checks import positive
 from isotherm.data import overlay
 from isotherm.train import optimizers, schedule
 from isotherm.train.choice import Choice
 from isotherm.train.layers import FORMER, LATER, PARTS, Settings
 
-Imbalance = Literal["none", "long-tail", "linear", "exponential"]
+Imbalance = Literal["none", "long-tail", "linear", "linear-groups", "exponential", "imagenet100-lt"]
 Precision = Literal["32", "bf16-mixed", "16-mixed", "64-true"]
 
 
@@ -39,7 +40,10 @@ class Config:
     split: str = setting("train", "which part to learn from")
     test: str = setting("test", "which part to judge on")
     images: int | None = setting(None, "learn from this many images or sentences only, a seeded choice; null: all")
-    imbalance: Imbalance = setting("none", "make the classes unequal: long-tail, linear or exponential")
+    imbalance: Imbalance = setting(
+        "none",
+        "make classes unequal: long-tail, linear, linear-groups (ten, as CACR's code), exponential, imagenet100-lt",
+    )
     ratio: float = setting(0.01, "smallest class over largest, of a long tail")
     randbit: int = setting(0, "RandBit: this many shared random bits as further channels (Chen & Li)")
     digits: int = setting(0, "paste this many unique digits on the images (Chen & Li)")
@@ -59,10 +63,22 @@ class Config:
     recipe: str | None = setting(None, "how views are drawn; null: what suits the data")
     views: int | None = setting(None, "views of each item; null: what the method needs")
     size: int | None = setting(None, "edge of a view in pixels; null: the recipe's")
+    crop_scale: list[float] | None = setting(
+        None, "area of a view's crop, as parts of the image's such as [0.14, 1]; null: the recipe's", later=True
+    )
+    small_crops: int | None = setting(
+        None,
+        "multi-crop: this many small crops beside the views, which ask and never answer; null: the recipe's",
+        later=True,
+    )
+    small_size: int | None = setting(None, "edge of a small crop in pixels; null: 3/7 of a view's", later=True)
+    small_scale: list[float] | None = setting(
+        None, "area of a small crop; null: the recipe's, or [0.05, 0.14]", later=True
+    )
     normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
     encoder: Choice = setting(Choice(), "the network whose features are probed; your own: ./FILE.py:NAME")
     head: Choice = setting(Choice(), "what makes embeddings of features")
-    predictor: Choice = setting(Choice(), "what predicts (mocov3, byol, simsiam)")
+    predictor: Choice = setting(Choice(), "what predicts (mocov3, nnclr, byol, simsiam)")
     method: Choice = setting(Choice(), "how embeddings are made and compared; by default simclr, of sentences simcse")
     loss: Choice = setting(Choice(), "one of isotherm losses, or ./FILE.py:CLASS; by default the method's own")
     epochs: int | None = setting(40, "passes over the data")
@@ -74,6 +90,7 @@ class Config:
     lr_scaling: schedule.Scaling = setting("none", "with the batch: linear is lr·batch/256, sqrt is lr·√batch")
     optimizer: optimizers.Name = setting("sgd", "sgd, lars, adam or adamw")
     momentum: float = setting(0.9, "of sgd and lars; β₁ of adam")
+    trust: float = setting(0.001, "of lars: the norm of a layer's step, as a part of the layer's own", later=True)
     nesterov: bool = setting(False, "Nesterov's momentum (sgd)")
     weight_decay: float = setting(5e-4, "weight decay")
     decay_all: bool = setting(True, "false: none for biases and BN")
@@ -116,21 +133,21 @@ class Config:
         for name in ("monitor", "randbit", "digits", "seed", "warmup", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
-        for name in ("epochs", "steps", "images", "views", "size", "digit_size", "monitor_images"):
+        for name in ("epochs", "steps", "images", "views", "size", "digit_size", "small_size", "monitor_images"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         if self.seed >= 1 << 63:
             raise ValueError(f"seed must be below 2^63, got {self.seed}.")
-        if not 0 <= self.warmup_part < 1:
-            raise ValueError(f"warmup_part lies in [0, 1), got {self.warmup_part}.")
+        positive("trust", self.trust)
         if not 0 < self.lr < float("inf"):
             raise ValueError(f"lr must be positive, got {self.lr}.")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, got {self.clip}.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"ema lies between 0 and 1, got {self.ema}.")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum lies in [0, 1), got {self.momentum}.")
+        for name in ("momentum", "warmup_part"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} lies in [0, 1), got {getattr(self, name)}.")
 
     def as_dict(self) -> Settings:
         """Plain values, as YAML and JSON hold them."""

@@ -28,6 +28,8 @@ LATER: Mapping[tuple[str, str], Settings] = {
     ("encoder", "convnet"): {"factor": 1.0},
     ("encoder", "vae"): {"widths": None, "bn": False, "padding": 1},
     ("method", "vae"): {"plane_weight": 1.0, "beta": 1.0},
+    ("method", "mocov2"): {"pairwise": False},
+    ("loss", "CACRLoss"): {"negatives_from": "own"},
 }
 """Settings of a part that came later, with the value that means "as before": they change no key where they have it."""
 RIVALS = (("epochs", "steps"), ("warmup", "warmup_part"))

@@ -20,7 +20,10 @@ from isotherm.losses import catalogue
 from isotherm.losses.loss import Loss
 from isotherm.train.choice import Choice
 
-TEMPERATURES = ("Constant", "Cosine", "Linear", "Exponential", "Monotone", "Shifted", "Learnable", "CosineSchedule")
+TEMPERATURES = (
+    *("Constant", "Cosine", "Linear", "Exponential", "Monotone", "Shifted", "LeftHalf", "Learnable"),
+    *("CosineSchedule", "LinearSchedule", "StepSchedule", "RandomSchedule"),
+)
 """Those of isotherm.temperature that have a name."""
 
 
@@ -51,7 +54,7 @@ def loss_class(name: str) -> type[Loss]:
     return thing
 
 
-def build_loss(choice: Choice) -> tuple[Loss | None, temperature.CosineSchedule | None]:
+def build_loss(choice: Choice) -> tuple[Loss | None, temperature.Schedule | None]:
     """The loss that is named, and the schedule of its temperature if it has one."""
     if not choice:
         return None, None
@@ -60,7 +63,7 @@ def build_loss(choice: Choice) -> tuple[Loss | None, temperature.CosineSchedule 
     tau = settings.get("temperature")
     if isinstance(tau, Mapping):
         profile = build_temperature(Choice.of(tau))
-        if isinstance(profile, temperature.CosineSchedule):
+        if isinstance(profile, temperature.Schedule):
             over_epochs, profile = profile, profile.at(0)
         settings["temperature"] = profile
     make = loss_class(choice.name)

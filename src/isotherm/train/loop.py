@@ -164,7 +164,9 @@ class Run:
     def _begun(self, built: Built) -> State:
         """The state before the first step."""
         c = self.config
-        rule = optimizer(c.optimizer, built.method, self._peak(), c.momentum, c.weight_decay, c.decay_all, c.nesterov)
+        rule = optimizer(
+            c.optimizer, built.method, self._peak(), c.momentum, c.weight_decay, c.decay_all, c.nesterov, c.trust
+        )
         average = None if c.ema is None else MomentumCopy(built.method.network, c.ema)
         return State(c, built, rule, average, self.steps, fingerprint=built.material.fingerprint())
 
@@ -377,7 +379,8 @@ class Run:
         loss = self.state.method.loss
         learnt = self.state.built.material.learnt(self._network())
         labels = loss is not None and loss.takes_labels
-        return tuple(f"{WARNING}{text}" for text in outcome.warnings(measures, learnt, loss is not None, labels))
+        compares = self.state.method.compares
+        return tuple(f"{WARNING}{text}" for text in outcome.warnings(measures, learnt, compares, labels))
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

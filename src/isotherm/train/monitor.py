@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -62,7 +63,7 @@ def monitor(
     `knn` is the accuracy of the features on `test` (or, without labels there, absent); the others describe the
     embeddings of `test`. `loss` is the run's.
     """
-    judged = train if test is None else test
+    judged, train = train if test is None else test, with_labels(train)
     if at_most is not None:
         train, judged = some(train, at_most, seed), some(judged, at_most, seed)
     subject = Monitored(network, some(judged, AT_MOST, seed), recipe, seed)
@@ -116,6 +117,7 @@ def two_views(
 ) -> tuple[Tensor, Tensor]:
     """What a network, or a layer of it, gives for two views of every image."""
     device = home(network)
+    recipe = replace(recipe, small=())
     loader = Loader(images, recipe, min(512, len(images)), seed, shuffle=False, drop_last=False, device=device)
     parts: list[list[Tensor]] = [[], []]
     for views, _, _ in loader.epoch(0):
@@ -127,6 +129,12 @@ def two_views(
 
 def some(images: Images, at_most: int, seed: int) -> Images:
     return images if len(images) <= at_most else fraction(images, at_most, seed)
+
+
+def with_labels(images: Images) -> Images:
+    """Those whose label is known, where it is of some only (STL-10's train+unlabeled); else all."""
+    known = images.labels >= 0
+    return images.subset(known.nonzero()[:, 0]) if bool(known.any()) and not bool(known.all()) else images
 
 
 def labelled(images: Images) -> bool:

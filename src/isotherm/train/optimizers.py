@@ -19,11 +19,12 @@ def optimizer(
     weight_decay: float = 0.0,
     decay_all: bool = True,
     nesterov: bool = False,
+    trust: float = 0.001,
 ) -> torch.optim.Optimizer:
     """An optimizer of everything in the module that learns.
 
     `decay_all` off leaves biases, BN and temperatures without weight decay (and, under LARS, without its scaling), as
-    SimCLR, BYOL and MoCo v3 do. `momentum` is that of SGD and LARS; for Adam it is β₁.
+    SimCLR, BYOL and MoCo v3 do. `momentum` is that of SGD and LARS; for Adam it is β₁. `trust` is LARS's η.
     """
     learning = [p for p in module.parameters() if p.requires_grad]
     temperatures = {id(p) for n, p in module.named_parameters() if n.startswith("loss.")}
@@ -35,7 +36,7 @@ def optimizer(
     ]
     groups = [g for g in groups if g["params"]]
     if name == "lars":
-        return LARS(groups, lr, momentum)
+        return LARS(groups, lr, momentum, trust=trust)
     for group in groups:
         group.pop("adapt", None)
     if name == "sgd":

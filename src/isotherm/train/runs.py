@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 from isotherm import doors, files
 from isotherm.encoders import Encoder
 from isotherm.encoders.text import HUB, TextEncoder, pretrained
+from isotherm.methods import Method
+from isotherm.train.build import build
 from isotherm.train.choice import Choice
 from isotherm.train.commandline import recorded
 from isotherm.train.config import Config, without_later
@@ -208,7 +210,23 @@ def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:
     return config, SentenceModality.reopen(out, config, weights).encoder
 
 
+def open_method(out: Path) -> Method:
+    """A run's method as it stands in its folder, with all it remembers: iSogCLR's temperatures, TaU's uncertainty."""
+    config, saved = _recorded(out)
+    method = build(config, out).method
+    method.load_state_dict(saved["method"])
+    return method.eval()
+
+
 def _opened(out: Path) -> tuple[Config, Weights]:
+    config, saved = _recorded(out)
+    state = saved["method"] if saved["average"] is None else saved["average"]
+    prefix = "network."
+    return config, {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+
+
+def _recorded(out: Path) -> tuple[Config, Saved]:
+    """A run's settings, and its last checkpoint."""
     if not (out / CONFIG).exists():
         raise ValueError(f"{out} is no run: it has no {CONFIG}. `isotherm train --out {out}` makes one.")
     saved = last_checkpoint(out)
@@ -216,7 +234,4 @@ def _opened(out: Path) -> tuple[Config, Weights]:
         lost = (out / RESULT).exists()
         again = f"delete {RESULT}, and `isotherm train` with the run's settings and --resume begins again"
         raise ValueError(f"{out} has lost its {CHECKPOINT}; {again}." if lost else f"{out} has no {CHECKPOINT} yet.")
-    state = saved["method"] if saved["average"] is None else saved["average"]
-    prefix = "network."
-    config = recorded(read_config(out), out / CONFIG)
-    return config, {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    return recorded(read_config(out), out / CONFIG), saved

@@ -52,11 +52,11 @@ class Stepper:
         """One step; raises `NotFinite` where the run is to stop at one that is not."""
         state, method, config = self.state, self.state.method, self.config
         batch = self._laid_out(batch)
-        torch.manual_seed(((config.seed * 1_000_003 + state.step) * 1009 + world.rank()) % (1 << 63))
+        seed_chance(((config.seed * 1_000_003 + state.step) * 1009 + world.rank()) % (1 << 63), self.device)
         self.lr = self.schedule.rate(state.step)
         for group in state.optimizer.param_groups:
             group["lr"] = self.lr
-        method.at(state.step, self.schedule.steps)
+        method.at(state.step, self.schedule.steps, self.schedule.epoch_steps)
         self.optimizer.zero_grad()
         counted = statistics(method) if config.nonfinite == "skip" else []
         value, alike = self._gradients(batch)
@@ -169,6 +169,16 @@ def split(batch: Batch, parts: int) -> list[Batch]:
 
 def _joined(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     return [torch.cat(list(column)) for column in zip(*parts, strict=True)]
+
+
+def seed_chance(seed: int, device: torch.device) -> None:
+    """`torch.manual_seed` for the processor and this device alone.
+
+    That one writes down where it was called from for every kind of device, which takes 3 ms: a fifth of a small step.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
 
 
 def chance(device: torch.device) -> list[Tensor]:

@@ -108,25 +108,28 @@ class Recipe:
     views: tuple[View, ...]
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    small: tuple[View, ...] = ()
+    """Small crops, drawn after the views; they ask and never answer (`multi_crop`)."""
 
     def __call__(self, pixels: Tensor, ids: Tensor, *, seed: int = 0, epoch: int = 0) -> list[Tensor]:
-        """The views of uint8 images (N, C, H, W): float tensors, on the images' device."""
+        """The views and small crops of uint8 images (N, C, H, W): float tensors, on the images' device."""
         if pixels.ndim != 4 or pixels.dtype != torch.uint8:
             raise ValueError(f"{self.name} takes uint8 images (N, C, H, W), got {pixels.dtype} {tuple(pixels.shape)}.")
         if ids.shape != (len(pixels),):
             raise ValueError(f"{self.name} needs one id an image, shape ({len(pixels)},); got {tuple(ids.shape)}.")
         order = permutation(4, seed=seed, epoch=epoch, view=0)
         by_number: dict[int, Tensor] = {}
+        every = (*self.views, *self.small)
         with torch.autocast(pixels.device.type, enabled=False):  # the same views, whatever surrounds them
-            for view in dict.fromkeys(self.views):  # views of one kind are drawn together
-                numbers = [i for i, v in enumerate(self.views) if v == view]
+            for view in dict.fromkeys(every):  # views of one kind are drawn together
+                numbers = [i for i, v in enumerate(every) if v == view]
                 u = torch.cat([uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=i) for i in numbers])
                 images = pixels.repeat(len(numbers), 1, 1, 1)
                 parts = zip(_parts(images), _parts(u, like=images), strict=True)
                 batches = [self.normalized(view.draw(p, n, order)) for p, n in parts]
                 together = batches[0] if len(batches) == 1 else torch.cat(batches)
                 by_number |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
-        return [by_number[i] for i in range(len(self.views))]
+        return [by_number[i] for i in range(len(every))]
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The images themselves, resized if need be and normalized: what a probe sees."""
@@ -164,6 +167,11 @@ RECIPES = {
     r.name: r
     for r in (
         Recipe("instdisc", "instance discrimination, Wang & Liu §5.1", (View(jitter=(0.4,) * 4, jitter_chance=1.0),)),
+        Recipe(
+            "instdisc-blur",
+            "the same for large images with SimCLR's blur, Wang & Liu §5.1",
+            (View(size=224, jitter=(0.4,) * 4, jitter_chance=1.0, blur=0.5),),
+        ),
         Recipe("simclr", "SimCLR for large images", (replace(_SIMCLR, size=224),)),
         Recipe(
             "simclr-cifar",
@@ -178,11 +186,28 @@ RECIPES = {
             (View(size=64, scale=(0.08, 1.0), jitter=(0.4,) * 4, jitter_chance=1.0),),
         ),
         Recipe("byol", "BYOL's two different views", tuple(replace(v, size=224) for v in _PAIR)),
-        Recipe("mocov3", "MoCo v3: BYOL's pair", tuple(replace(v, size=224) for v in _PAIR)),
+        Recipe("mocov3", "MoCo v3 with a ViT: BYOL's pair", tuple(replace(v, size=224) for v in _PAIR)),
+        Recipe(
+            "mocov3-resnet",
+            "MoCo v3 with a ResNet: the pair with crops of a fifth or more (its code, --crop-min=.2)",
+            tuple(replace(v, size=224, scale=(0.2, 1.0)) for v in _PAIR),
+        ),
+        Recipe(
+            "mnist-crop",
+            "half of the image or more and nothing else: Chen & Li's MNIST (their notebook)",
+            (View(scale=(0.5, 1.0), flip=0, jitter=(0, 0, 0, 0), gray=0),),
+        ),
         Recipe(
             "multi-crop",
             "SwAV: two large crops and six small ones",
-            (replace(_SIMCLR, size=224, scale=(0.14, 1.0)),) * 2 + (replace(_SIMCLR, size=96, scale=(0.05, 0.14)),) * 6,
+            (replace(_SIMCLR, size=224, scale=(0.14, 1.0)),),
+            small=(replace(_SIMCLR, size=96, scale=(0.05, 0.14)),) * 6,
+        ),
+        Recipe(
+            "dino",
+            "DINO: BYOL's pair of large crops and eight small ones",
+            tuple(replace(v, size=224, scale=(0.4, 1.0)) for v in _PAIR),
+            small=(replace(_BYOL, size=96, scale=(0.05, 0.4), blur=0.5),) * 8,
         ),
         Recipe(
             "digits",
@@ -216,6 +241,7 @@ def recipe(
     """A recipe by name, with this many views (2 by default), of this size, normalized for this set.
 
     A recipe with several kinds of views repeats them in turn. `normalize` is a name of `STATISTICS` or (mean, std).
+    Small crops keep their number, and their size in proportion; `multi_crop` sets both.
     """
     if name not in RECIPES:
         raise ValueError(f"no recipe '{name}'{did_you_mean(name, RECIPES)}")
@@ -225,14 +251,17 @@ def recipe(
         raise ValueError(f"a recipe gives 1 view or more, got {views}.")
     if count > MOST:
         raise ValueError(f"a recipe gives {MOST:,} views at most, got {count:,}.")
-    kinds = [base.views[i % len(base.views)] for i in range(count)]
+    kinds, small = [base.views[i % len(base.views)] for i in range(count)], list(base.small)
     if size is not None and not 1 <= size <= LARGEST:
         raise ValueError(f"the size of a view lies between 1 and {LARGEST} pixels, got {size}.")
     if size is not None:
         largest = max((v.size or size) for v in kinds)
-        kinds = [replace(v, size=max(1, round((v.size or largest) / largest * size))) for v in kinds]
+        kinds, small = (
+            [replace(v, size=max(1, round((v.size or largest) / largest * size))) for v in part]
+            for part in (kinds, small)
+        )
     mean, std = _statistics(normalize)
-    return replace(base, views=tuple(kinds), mean=mean, std=std)
+    return replace(base, views=tuple(kinds), small=tuple(small), mean=mean, std=std)
 
 
 def _statistics(

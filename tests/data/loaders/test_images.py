@@ -3,6 +3,7 @@
 import json
 import math
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from scipy import stats
 
 from isotherm.data import imbalance, probing
+from isotherm.data.catalogue import IMAGENET100
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.views import recipe
@@ -263,6 +265,9 @@ def test_counts_are_those_of_the_formulas():
     hundred = imbalance.exponential_counts(100, 500)
     assert hundred == [math.floor(500 * math.exp(c // 10 + 1 - 10)) for c in range(100)]
     assert hundred[0] == 0
+    assert sum(imbalance.linear_counts(100, 500)) == 25_250
+    assert sum(imbalance.linear_counts(100, 500, groups=10)) == 27_500
+    assert imbalance.linear_counts(10, 5000, groups=10) == imbalance.linear_counts(10, 5000)
     assert min(imbalance.exponential_counts(100, 500, minimum=1)) == 1
 
 
@@ -281,6 +286,18 @@ def test_imbalanced_subsets_are_exact_and_seeded(build, tmp_path):
     imbalance.save_index(part, path)
     assert json.loads(path.read_text())["ids"] == part.ids.tolist()
     assert torch.equal(imbalance.from_index(images, path).pixels, part.pixels)
+
+
+def test_imagenet100_lt_has_the_class_sizes_of_its_authors_list():
+    sizes = dict(zip(IMAGENET100, imbalance.IMAGENET100_LT, strict=True))
+    assert (sum(sizes.values()), max(sizes.values()), min(sizes.values())) == (12_205, 1280, 6)
+    assert (sizes["n02116738"], sizes["n03930630"], sizes["n02483362"], sizes["n02869837"]) == (1280, 679, 6, 30)
+    labels = torch.arange(100).repeat_interleave(1300)
+    whole = Images("imagenet100", torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8), labels, torch.arange(130_000))
+    part = imbalance.imagenet100_lt(replace(whole, classes=IMAGENET100))
+    assert part.counts() == list(sizes.values())
+    with pytest.raises(ValueError, match="a subset of imagenet100, whose classes"):
+        imbalance.imagenet100_lt(make_images(n=50))
 
 
 def test_emptied_classes_are_allowed_but_said():

@@ -22,6 +22,9 @@ def test_stl10_is_stored_column_by_column(tmp_path, inner):
     same(load("stl10", root=tmp_path), pixels, [0, 9, 1])
     same(load("stl10", "test", root=tmp_path), pixels, [0, 9, 1], first_id=5_000)
     same(load("stl10", "unlabeled", root=tmp_path), pixels, [-1, -1, -1], first_id=13_000)
+    both = load("stl10", "train+unlabeled", root=tmp_path)
+    assert torch.equal(both.pixels, torch.from_numpy(pixels).repeat(2, 1, 1, 1))
+    assert (both.labels.tolist(), both.ids.tolist()) == ([0, 9, 1, -1, -1, -1], [0, 1, 2, 13_000, 13_001, 13_002])
     images = load("stl10", "unlabeled", root=tmp_path)
     os.truncate(folder / "unlabeled_X.bin", 1000)
     with pytest.raises(ValueError, match=r"unlabeled_X\.bin was changed while it was in use"):

@@ -105,4 +105,11 @@ def shifted(s, P):  # b + a cos(π(c + s) d) on the side of −c that holds the 
     return tl.where(inside, b + a * cos_pi(x), a + b), tl.where(inside, -a * d * PI * sin_pi(x), 0.0)
 
 
-BY_NAME = {f.__name__: f for f in (linear, gaussian, cosine, straight, exponential, monotone, shifted)}
+@triton.jit
+def left_half(s, P):  # b + a cos(2πs) where s ≤ 0, else a + b
+    a = tl.load(P)
+    x = half_turns(2.0 * tl.minimum(s, 0.0))
+    return tl.load(P + 1) + a * cos_pi(x), -2.0 * a * PI * sin_pi(x)
+
+
+BY_NAME = {f.__name__: f for f in (linear, gaussian, cosine, straight, exponential, monotone, shifted, left_half)}

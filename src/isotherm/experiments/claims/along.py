@@ -46,7 +46,7 @@ class Trend(OfOneMeasure):
     def judge(self, records: Records) -> Verdict:
         points = line(records, Where(self.arm, self.among), self.over, self.measure)
         if len(points) < 3:
-            return undecided(f"only {len(points)} values of {self.over} for {self.arm}", "runs at three values or more")
+            return undecided(f"fewer than three values of {self.over} for {self.arm}", "runs at three values or more")
         rho = {s: self.direction * rank(x, y) for s, (x, y) in by_seed_of(points).items() if len(x) >= 3}
         what = f"{_moves(self.measure, self.direction)} with {short(self.over)}"
         return decide([correlated(what, rho, self.least)], values=triples(points))
@@ -100,7 +100,7 @@ class InvertedU(OfOneMeasure):
     def judge(self, records: Records) -> Verdict:
         points = replicated(line(records, self.arm, self.over, self.measure))
         if len(points) < 3:
-            return undecided(f"only {len(points)} values of {self.over} for {self.arm}", "runs at three values or more")
+            return undecided(f"fewer than three values of {self.over} for {self.arm}", "runs at three values or more")
         first, *middle, last = points
         low, high = self.inside or (first, last)
         top = best({x: points[x] for x in middle if low <= x <= high})

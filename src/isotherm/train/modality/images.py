@@ -29,7 +29,7 @@ from isotherm.train.modality.modality import Weights, provenance
 from isotherm.train.networks import networks
 from isotherm.train.outcome import Learnt
 from isotherm.train.state import export_encoder
-from isotherm.views import Recipe, recipe
+from isotherm.views import Recipe, multi_crop, recipe
 
 ENCODER = "encoder.safetensors"
 COMPARED = 2000
@@ -104,6 +104,10 @@ class ImageModality:
         return len(self.recipe.views)
 
     @property
+    def small_crops(self) -> int:
+        return len(self.recipe.small)
+
+    @property
     def size(self) -> int:
         """The edge of a view."""
         return self.recipe.views[0].size or self.images.shape[1]
@@ -122,7 +126,17 @@ class ImageModality:
 
     def encoder(self) -> Encoder:
         """The network, with new weights."""
-        return encoder_of(self.config.encoder, self.images.shape[0] + self.images.bits, self.size)
+        network = encoder_of(self.config.encoder, self.images.shape[0] + self.images.bits, self.size)
+        small = self.recipe.small[0].size if self.recipe.small else None
+        why = network.refuses(small, small) if small is not None and isinstance(network, Encoder) else None
+        if why is not None:
+            if network.refuses(2 * self.size, 2 * self.size):
+                why = "It takes one size only: use a convnet, a ResNet or a ViT"
+            raise ValueError(
+                f"encoder '{self.config.encoder.name}' cannot take small crops of {small} pixels beside views of "
+                f"{self.size}. {why}."
+            )
+        return network
 
     def loader(self, network: Network, device: torch.device, prefetch: int) -> Loader:
         return Loader(
@@ -215,8 +229,12 @@ def images_of(config: Config, split: str) -> Images:
         images = imbalance.long_tail(images, config.ratio, config.seed)
     elif config.imbalance == "linear":
         images = imbalance.linear(images, config.seed)
+    elif config.imbalance == "linear-groups":
+        images = imbalance.linear(images, config.seed, groups=10)
     elif config.imbalance == "exponential":
         images = imbalance.exponential(images, config.seed)
+    elif config.imbalance == "imagenet100-lt":
+        images = imbalance.imagenet100_lt(images, config.seed)
     if config.images is not None and config.images != len(images):
         images = imbalance.fraction(images, config.images, config.seed)
     return images
@@ -235,6 +253,8 @@ def views(config: Config, images: Images) -> Recipe:
     name = config.recipe or fitting
     count = config.views or method_spec(config.method.name).views
     fitted = recipe(name, count, config.size, config.normalize)
+    edge = fitted.views[0].size or height
+    fitted = multi_crop(fitted, edge, config.small_crops, config.small_size, config.small_scale, config.crop_scale)
     if fitted.mean and len(fitted.mean) != channels:
         raise ValueError(
             f"normalize: {config.normalize} is for {len(fitted.mean)} channels; {images.name} has {channels}."

@@ -88,7 +88,12 @@ class Modality(Protocol):
 
     @property
     def views(self) -> int:
-        """How many tensors a batch has, hard negatives among them."""
+        """How many tensors a batch has, hard negatives among them, without small crops."""
+        ...
+
+    @property
+    def small_crops(self) -> int:
+        """How many small crops of each item come after them."""
         ...
 
     @property

@@ -44,7 +44,10 @@ MONITORED = 2000
 """Sentences whose embedding is looked at."""
 OPTIONS = ("columns", "duplicates", "longest", "bucket")
 """What `data_options` may hold."""
-FOR_IMAGES = ("split", "test", "imbalance", "ratio", "randbit", "digits", "size", "normalize")
+FOR_IMAGES = (
+    *("split", "test", "imbalance", "ratio", "randbit", "digits", "size", "normalize"),
+    *("crop_scale", "small_crops", "small_size", "small_scale"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +134,10 @@ class SentenceModality:
         """How many tensors of tokens a batch has, hard negatives among them."""
         columns = len(self.sentences.columns)
         return columns if columns > 1 else self.config.views or method_spec(self.config.method.name).views
+
+    @property
+    def small_crops(self) -> int:
+        return 0
 
     def encoder(self) -> text.TextEncoder:
         """The network; new weights or the pretrained ones."""
