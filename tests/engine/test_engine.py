@@ -20,6 +20,7 @@ from isotherm.engine import (
     Periodic,
     Same,
     Smooth,
+    Softplus,
     Total,
     Unlike,
     apply_rows,
@@ -43,6 +44,11 @@ REDUCTIONS = {
     "steep constant weights": Expectation(Linear(900.0), Linear(), detach_weights=True),
     "sum of kernels": Total(Gaussian(1.0)),
     "linear sum": Total(Linear(3.0)),
+    "lse of a kernel": LogSumExp(Gaussian(1.0)),
+    "two kernels": Expectation(Gaussian(1.0), Gaussian(2.0)),
+    "two temperatures": Expectation(T.scaled(T.Cosine(0.1, 0.5)), T.scaled(T.Linear(0.2, 0.9))),
+    "softplus": Total(Softplus(Linear(3.0), torch.tensor(-1.0))),
+    "lse of softplus": LogSumExp(Softplus(Linear(3.0), torch.tensor(-1.0))),
 }
 
 
@@ -292,6 +298,17 @@ def test_learnable_temperature_gets_the_exact_gradient(loss, queue):
     module(*z, **more).backward()
     (expected,) = torch.autograd.grad(value(at), at)
     torch.testing.assert_close(module.temperature.log_temperature.grad, expected)
+
+
+def test_a_learnable_temperature_of_two_functions_gets_both_gradients():
+    z = torch.cat(views(2, n=6))
+
+    def value(tau, way):
+        return way(in_batch([z[:6], z[6:]])[0], Expectation(T.scaled(tau), T.scaled(tau, 2.0)))
+
+    tau = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    ours, theirs = (torch.autograd.grad(value(tau, way).sum(), tau) for way in (lambda p, r: reduce(p, r)[0], dense))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_temperature_module_is_trained_with_the_loss():

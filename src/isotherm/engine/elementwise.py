@@ -53,7 +53,8 @@ class Elementwise(Protocol):
     def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
         """f(s) written into `out` (which may be `s` itself), and how its gradient is pulled back.
 
-        What else the pull needs is kept in buffers of `scratch`.
+        What the pull needs is kept in buffers of `scratch`, since `out` may be overwritten before; under a name of
+        this function's own, since a reduction may have two.
         """
 
 
@@ -95,8 +96,9 @@ class Gaussian:
         return torch.exp((s - 1) * (2 * self.t))
 
     def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
-        value = torch.sub(s, 1, out=out).mul_(2 * self.t).exp_()
-        return value, lambda g: (g.mul_(value).mul_(2 * self.t), ())
+        kept = scratch.take(f"gaussian {id(self)}", s.shape)
+        torch.sub(s, 1, out=kept).mul_(2 * self.t).exp_()
+        return out.copy_(kept), lambda g: (g.mul_(kept).mul_(2 * self.t), ())
 
     def on_device(self) -> OnDevice:
         return OnDevice("gaussian", (2 * self.t,))
@@ -132,7 +134,8 @@ class Scaled:
         def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             slope = None
             if kept is not None:  # dL/dτ = −Σ g f/τ
-                slope = torch.mul(kept, g, out=kept).sum().mul(-scale / tau).to(self.tau.dtype).reshape(self.tau.shape)
+                slope = torch.mul(kept, g, out=scratch.take("spare", s.shape)).sum().mul(-scale / tau)
+                slope = slope.to(self.tau.dtype).reshape(self.tau.shape)
             return g.mul_(scale), (slope, *(None for _ in self.behind))
 
         return torch.mul(s, scale, out=out), pull
@@ -154,7 +157,7 @@ class Ratio:
         return s * self.times / self.temperature(s.detach())
 
     def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
-        tau = scratch.take("tau", s.shape)
+        tau = scratch.take(f"tau {id(self)}", s.shape)
         write = getattr(self.temperature, "write", None)  # of a profile that needs no memory of its own
         if write is not None:
             write(s, tau, scratch.take("spare", s.shape))
@@ -198,7 +201,7 @@ class Softplus:
     def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
         energy, pull_energy = self.energy.on_tile(s, out, scratch)
         energy.add_(self.bias.detach())
-        kept = scratch.take("softplus", s.shape).copy_(energy)
+        kept = scratch.take(f"softplus {id(self)}", s.shape).copy_(energy)
 
         def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             g.mul_(torch.sigmoid(kept, out=scratch.take("spare", s.shape)))
