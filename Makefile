@@ -7,7 +7,7 @@ DEV := $(VENV)/.dev
 PEERS := .venv-peers
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo quick test coverage check lint bench clean
+.PHONY: demo quick test coverage check lint bench gpu-check clean
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --scale demo --out demo/temperature
@@ -37,6 +37,9 @@ lint: $(DEV)  ## style, types, import contracts
 bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of its own
 	$(PEERS)/bin/isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json docs/benchmarks/losses.json
 
+gpu-check: $(DEV)  ## every loss by the fused kernels of this machine's GPU, against float64 on its processor
+	$(RUN)/python -m pytest -v tests/engine/on_gpu.py
+
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "isotherm needs $(PYTHON); say PYTHON=… if yours has another name"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +48,7 @@ $(READY): pyproject.toml constraints.txt
 
 $(DEV): $(READY)  # the tests also train with the libraries of sentences and on a Ray cluster
 	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab,ray,dev]'
+	-$(RUN)/pip install --quiet -c constraints.txt triton  # without it the tests of the fused kernels skip
 	@touch $@
 
 $(PEERS)/.ready: pyproject.toml constraints.txt

@@ -36,6 +36,16 @@ def test_profile_never_falls_below_its_lowest(profile):
     assert profile(S).min() >= profile.lowest - 1e-12
 
 
+@pytest.mark.parametrize("ends", [(0.07, 0.2), (0.05, 1.0), (0.2, 0.2)])
+@pytest.mark.parametrize(("dtype", "apart"), [(torch.float32, 3e-7), (torch.float64, 1e-15)])
+def test_the_cosine_of_a_tile_is_as_exact_as_its_precision(ends, dtype, apart):
+    profile = T.Cosine(*ends)
+    s = torch.linspace(-1.000001, 1.000001, 100_001, dtype=dtype)
+    tau = profile.write(s, torch.empty_like(s), torch.empty_like(s))
+    assert tau.dtype == dtype
+    assert (tau.double() - profile(s.double())).abs().max() < apart * (ends[1] - ends[0]) / 2 + apart * ends[1] / 2
+
+
 def test_landmarks_of_the_profiles():
     at = lambda profile, s: profile(torch.tensor(s, dtype=torch.float64)).item()  # noqa: E731
     for end in (-1.0, 1.0):

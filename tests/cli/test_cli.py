@@ -76,7 +76,8 @@ def test_bench_measures_everybody_and_writes_json(capsys, tmp_path):
     assert code == 0
     result = json.loads((tmp_path / "a/bench.json").read_text())
     names = {row["name"] for row in result["rows"]}
-    assert names > {e.name for e in catalogue.losses()} | {"dense PyTorch", "dense, torch.compile"}
+    everybody = {e.name for e in catalogue.losses()} | {"dense PyTorch", "dense, torch.compile"}
+    assert everybody - names == {"WMSELoss"}  # 16 items cannot be whitened
     assert all(row["seconds"] > 0 for row in result["rows"])
     assert result["machine"]["torch"]
     assert "times faster than dense PyTorch" in out

@@ -20,6 +20,7 @@ from isotherm.engine import (
     Periodic,
     Same,
     Smooth,
+    Softplus,
     Total,
     Unlike,
     apply_rows,
@@ -43,6 +44,11 @@ REDUCTIONS = {
     "steep constant weights": Expectation(Linear(900.0), Linear(), detach_weights=True),
     "sum of kernels": Total(Gaussian(1.0)),
     "linear sum": Total(Linear(3.0)),
+    "lse of a kernel": LogSumExp(Gaussian(1.0)),
+    "two kernels": Expectation(Gaussian(1.0), Gaussian(2.0)),
+    "two temperatures": Expectation(T.scaled(T.Cosine(0.1, 0.5)), T.scaled(T.Linear(0.2, 0.9))),
+    "softplus": Total(Softplus(Linear(3.0), torch.tensor(-1.0))),
+    "lse of softplus": LogSumExp(Softplus(Linear(3.0), torch.tensor(-1.0))),
 }
 
 
@@ -182,6 +188,18 @@ def test_periodic_mask_hides_congruent_entries_only(period, edge):
     assert torch.equal(seen == 1, (i[:, None] - i) % period == 0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_rows_by_their_numbers_hide_the_same(kind):
+    pairs = blocks(torch.cat(views(2, n=6)))[kind]
+    n, m = len(pairs.queries), len(pairs.queries if pairs.candidates is None else pairs.candidates)
+    whole = torch.zeros(n, m)
+    pairs.hidden.hide(whole, slice(0, n), slice(0, m), 1.0)
+    rows = torch.tensor([2, 0, 1])
+    some = torch.zeros(3, m)
+    pairs.hidden.hide_rows(some, rows, 1.0)
+    assert torch.equal(some, whole[rows])
+
+
 LISTED = Listed(torch.tensor([4, 1, 5, 0, 3, 2]), torch.tensor([0, 2, 2, 6]), (6, 6))
 """Rows 0 and 3 list columns 4 and 1, rows 1 and 4 none, rows 2 and 5 the others."""
 
@@ -215,6 +233,34 @@ def test_those_nearest_to_a_set_are_the_best_of_its_scores(mean):
         assert nearest(sets[0], c).tolist() == [max(range(14), key=lambda j, z=z: float(z @ c[j])) for z in sets[0]]
 
 
+EITHER = Either(Same(torch.tensor([9, 1, 9, 9, 8, 9]), torch.tensor([1, 0, 0, 8, 0, 0])), LISTED)
+
+
+@pytest.mark.parametrize("mask", [LISTED, Only(LISTED), EITHER, LISTED.transposed()])
+def test_whole_rows_of_lists_hide_the_same(mask):
+    whole = torch.zeros(6, 6)
+    mask.hide(whole, slice(0, 6), slice(0, 6), 1.0)
+    for rows in (torch.tensor([5, 0, 3]), torch.tensor([1]), torch.arange(6)):
+        some = torch.zeros(len(rows), 6)
+        mask.hide_rows(some, rows, 1.0)
+        assert torch.equal(some, whole[rows])
+
+
+@pytest.mark.parametrize("edge", [2, 100])
+@pytest.mark.parametrize("mask", [LISTED, EITHER])
+def test_nearest_negatives_outside_of_a_list_with_and_without_ties(mask, edge):
+    results = []
+    for way in (lambda p: reduce(p, REDUCTIONS["lse"], top_k=1)[0], lambda p: dense(p, REDUCTIONS["lse"], top_k=1)):
+        z = (torch.cat(views(2, n=6)) * 4).round() / 4  # products of these are exact, so that copies tie
+        z[10] = z[7]  # the only two candidates of rows 2 and 5
+        z.requires_grad_()
+        with tile_size(edge):
+            values = way(Pairs(z[:6], z[6:], z.new_zeros(6, 1), mask, 1))
+        values.square().sum().backward()
+        results.append((values.detach(), z.grad))
+    assert_same(*results)
+
+
 @pytest.mark.parametrize(
     "mask",
     [
@@ -224,7 +270,7 @@ def test_those_nearest_to_a_set_are_the_best_of_its_scores(mean):
         Unlike(Same(torch.arange(6) % 2, torch.arange(6) % 2), Same(torch.arange(6), torch.arange(6))),
         LISTED,
         Only(LISTED),
-        Either(Same(torch.tensor([9, 1, 9, 9, 8, 9]), torch.tensor([1, 0, 0, 8, 0, 0])), LISTED),
+        EITHER,
     ],
 )
 def test_hidden_total_is_the_sum_of_what_hide_hides(mask):
@@ -235,7 +281,7 @@ def test_hidden_total_is_the_sum_of_what_hide_hides(mask):
         torch.testing.assert_close(m.hidden_total(left, right), (left @ right.T * hidden).sum(1))
 
 
-@pytest.mark.parametrize("loss", [nn.NTXentLoss, nn.DCLLoss, nn.HardContrastiveLoss, nn.InfoNCELoss])
+@pytest.mark.parametrize("loss", [nn.NTXentLoss, nn.DCLLoss, nn.HardContrastiveLoss, nn.InfoNCELoss, nn.SigLIPLoss])
 @pytest.mark.parametrize("queue", [False, True])
 def test_learnable_temperature_gets_the_exact_gradient(loss, queue):
     z = views(2)
@@ -252,6 +298,17 @@ def test_learnable_temperature_gets_the_exact_gradient(loss, queue):
     module(*z, **more).backward()
     (expected,) = torch.autograd.grad(value(at), at)
     torch.testing.assert_close(module.temperature.log_temperature.grad, expected)
+
+
+def test_a_learnable_temperature_of_two_functions_gets_both_gradients():
+    z = torch.cat(views(2, n=6))
+
+    def value(tau, way):
+        return way(in_batch([z[:6], z[6:]])[0], Expectation(T.scaled(tau), T.scaled(tau, 2.0)))
+
+    tau = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    ours, theirs = (torch.autograd.grad(value(tau, way).sum(), tau) for way in (lambda p, r: reduce(p, r)[0], dense))
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_temperature_module_is_trained_with_the_loss():
@@ -374,6 +431,26 @@ def test_the_nearest_negative_is_found_again_with_other_threads(loss):
             torch.set_num_threads(threads)
 
     torch.testing.assert_close(gradient(1, 2), gradient(2, 2), rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-8, 1e-7, 1e-6, 1e-5])
+@pytest.mark.parametrize("edge", [7, 64])
+@pytest.mark.parametrize("queue", [False, True])
+def test_both_passes_count_the_same_nearest_however_close_the_next_is(apart, edge, queue):
+    """Σ of the nearest similarities s_ij is q_i · dL/dq_i, if q_i asks alone and the gradient is of those summed."""
+    generator = torch.Generator().manual_seed(0)
+    items = torch.randn(60, 37, generator=generator).repeat(4, 1)
+    items += apart * torch.randn(items.shape, generator=generator)
+    z = torch.nn.functional.normalize(items, dim=1).requires_grad_()
+    hidden = Nothing() if queue else Periodic(len(z))
+    pairs = Pairs(z, z.detach() if queue else None, z.new_zeros(len(z), 1), hidden, len(z))
+    with tile_size(edge):
+        (sums,) = reduce(pairs, Total(Linear()), top_k=3)
+    sums.sum().backward()
+    if queue:
+        torch.testing.assert_close((z * z.grad).sum(1), sums, rtol=1e-5, atol=1e-5)
+    else:
+        torch.testing.assert_close((z * z.grad).sum() / 2, sums.sum(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("factor", [1e-20, 1e-8, 1e8, 1e25])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotherm.engine.select import LAYERS, kth_largest, largest, largest_values
+from isotherm.engine.select import LAYERS, kth_largest, largest, largest_values, nearest
 
 
 def rows_with_ties(levels, seed, n=1000, dtype=torch.float32):
@@ -48,3 +48,20 @@ def test_largest_values_are_the_first_of_a_sort_folded_or_not(dtype, n, k):
     values = largest_values(rows, k)
     assert values.dtype == dtype
     assert torch.equal(values, rows.sort(dim=1, descending=True).values[:, :k])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("levels", [4, 10_000])
+@pytest.mark.parametrize("k", [1, 7, 40, 333, 990, 1000])
+def test_the_nearest_come_with_the_least_of_them_and_what_follows(k, levels, threads):
+    rows = rows_with_ties(levels, k)
+    ordered = rows.sort(dim=1, descending=True).values
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        values, least, following = nearest(rows.clone(), k)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(values.sort(dim=1, descending=True).values, ordered[:, :k])
+    assert torch.equal(least, ordered[:, k - 1])
+    assert torch.equal(following, ordered[:, k] if k < 1000 else torch.full((50,), -math.inf))

@@ -65,7 +65,13 @@ def _contenders(n: int, makers: Sequence[Maker], peers: bool, note: Note) -> dic
         return {"NTXentLoss": _pass(nn.NTXentLoss(), views)}
     calls: dict[str, Callable[[], object]] = {}
     for maker in makers:
-        calls[maker.kind.__name__] = _pass(maker.kind(), views)
+        call = _pass(maker.kind(), views)
+        try:
+            call()
+        except ValueError as error:  # such as a whitening of fewer items than numbers
+            note(f"{n} pairs: without {maker.kind.__name__}: {error}", "")
+            continue
+        calls[maker.kind.__name__] = call
     four = [torch.randn(n // 2, WIDTH, requires_grad=True) for _ in range(4)]
     for maker in makers:
         if maker.kind in MANY_VIEWS:

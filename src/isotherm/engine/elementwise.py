@@ -10,14 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from isotherm.engine.scratch import Scratch
+
 Pull = Callable[[Tensor], tuple[Tensor, tuple[Tensor | None, ...]]]
 """dL/df of a tile ↦ dL/ds of the tile and dL/dθ of each parameter. May overwrite its argument."""
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """How a fused kernel evaluates a function (`isotherm.engine.device.functions`).
+
+    `code` is the name of a function there, or one of your own: a `triton.jit` function (s, P) -> (value, slope) that
+    reads its numbers from P. `gives` says whether that is f(s) itself or a temperature (τ, τ') of times · s/τ(s), whose
+    fifth number is `times`. One learnable number: a tensor that multiplies s (`linear` only).
+    """
+
+    code: str | Callable[..., object]
+    numbers: tuple[float, ...] | Tensor = ()
+    gives: Literal["value", "ratio", "full ratio"] = "value"
 
 
 class Elementwise(Protocol):
@@ -34,8 +50,12 @@ class Elementwise(Protocol):
     def __call__(self, s: Tensor) -> Tensor:
         """f(s) as a differentiable expression."""
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
-        """f(s) written into `out` (which may be `s` itself), and how its gradient is pulled back."""
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        """f(s) written into `out` (which may be `s` itself), and how its gradient is pulled back.
+
+        What the pull needs is kept in buffers of `scratch`, since `out` may be overwritten before; under a name of
+        this function's own, since a reduction may have two.
+        """
 
 
 @dataclass(frozen=True)
@@ -52,38 +72,13 @@ class Linear:
     def __call__(self, s: Tensor) -> Tensor:
         return s * self.scale
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
         if self.scale == 1.0:
             return (s if out is s else out.copy_(s)), lambda g: (g, ())
         return torch.mul(s, self.scale, out=out), lambda g: (g.mul_(self.scale), ())
 
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """f(s) = scale · s with a scale that is learnt: `Linear` with a gradient for its number."""
-
-    scale: Tensor
-
-    @property
-    def bound(self) -> float:
-        return abs(float(self.scale.detach()))
-
-    @property
-    def parameters(self) -> tuple[Tensor, ...]:
-        return (self.scale,)
-
-    def __call__(self, s: Tensor) -> Tensor:
-        return s * self.scale
-
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
-        kept = s.clone()  # what is written into `out` may be overwritten
-        scale = self.scale.detach()
-
-        def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-            slope = (g * kept).sum() if self.scale.requires_grad else None
-            return g.mul_(scale), (slope,)
-
-        return torch.mul(s, scale, out=out), pull
+    def on_device(self) -> OnDevice:
+        return OnDevice("linear", (self.scale,))
 
 
 @dataclass(frozen=True)
@@ -100,9 +95,80 @@ class Gaussian:
     def __call__(self, s: Tensor) -> Tensor:
         return torch.exp((s - 1) * (2 * self.t))
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
-        value = torch.sub(s, 1, out=out).mul_(2 * self.t).exp_()
-        return value, lambda g: (g.mul_(value).mul_(2 * self.t), ())
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        kept = scratch.take(f"gaussian {id(self)}", s.shape)
+        torch.sub(s, 1, out=kept).mul_(2 * self.t).exp_()
+        return out.copy_(kept), lambda g: (g.mul_(kept).mul_(2 * self.t), ())
+
+    def on_device(self) -> OnDevice:
+        return OnDevice("gaussian", (2 * self.t,))
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """f(s) = times · s/τ with a scalar tensor τ that may want a gradient.
+
+    `behind` are the tensors τ was computed from: they must not change before the backward pass.
+    """
+
+    tau: Tensor
+    times: float = 1.0
+    behind: tuple[Tensor, ...] = ()
+
+    @property
+    def bound(self) -> float:
+        return abs(self.times) / float(self.tau.detach())
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        return (self.tau, *self.behind)
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s * self.times / self.tau.reshape(()).to(s.dtype)
+
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        tau = self.tau.detach().reshape(()).to(s.dtype)
+        scale = self.times / tau
+        kept = scratch.take("similarity", s.shape).copy_(s) if self.tau.requires_grad else None
+
+        def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            slope = None
+            if kept is not None:  # dL/dτ = −Σ g f/τ
+                slope = torch.mul(kept, g, out=scratch.take("spare", s.shape)).sum().mul(-scale / tau)
+                slope = slope.to(self.tau.dtype).reshape(self.tau.shape)
+            return g.mul_(scale), (slope, *(None for _ in self.behind))
+
+        return torch.mul(s, scale, out=out), pull
+
+    def on_device(self) -> OnDevice:
+        return OnDevice("linear", self.times / self.tau.reshape(1))
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """f(s) = times · s/τ(s) with τ(s) a constant for the gradient: the slope is times/τ."""
+
+    temperature: Callable[[Tensor], Tensor]
+    times: float
+    bound: float
+    parameters: tuple[Tensor, ...] = ()
+
+    def __call__(self, s: Tensor) -> Tensor:
+        return s * self.times / self.temperature(s.detach())
+
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        tau = scratch.take(f"tau {id(self)}", s.shape)
+        write = getattr(self.temperature, "write", None)  # of a profile that needs no memory of its own
+        if write is not None:
+            write(s, tau, scratch.take("spare", s.shape))
+        else:
+            tau.copy_(self.temperature(s))
+        if self.times != 1:
+            tau.div_(self.times)
+        return torch.div(s, tau, out=out), lambda g: (g.div_(tau), (None,) * len(self.parameters))
+
+    def on_device(self) -> OnDevice | None:
+        return temperature_on_device(self.temperature, self.times, detach=True)
 
 
 LINEAR_ABOVE = 40.0
@@ -132,17 +198,18 @@ class Softplus:
     def __call__(self, s: Tensor) -> Tensor:
         return softplus(self.energy(s) + self.bias)
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
-        energy, pull_energy = self.energy.on_tile(s, out)
-        value = out.copy_(softplus(energy.add_(self.bias.detach())))
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
+        energy, pull_energy = self.energy.on_tile(s, out, scratch)
+        energy.add_(self.bias.detach())
+        kept = scratch.take(f"softplus {id(self)}", s.shape).copy_(energy)
 
         def pull(g: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-            g.mul_(torch.neg(value).expm1_().neg_())  # the slope 1/(1 + e^−x) is 1 − e^−f
+            g.mul_(torch.sigmoid(kept, out=scratch.take("spare", s.shape)))
             by_bias = g.sum() if self.bias.requires_grad else None
             ds, slopes = pull_energy(g)
             return ds, (*slopes, by_bias)
 
-        return value, pull
+        return out.copy_(softplus(energy)), pull
 
 
 @dataclass(frozen=True)
@@ -152,11 +219,13 @@ class Smooth:
     function: Callable[[Tensor], Tensor]
     parameters: tuple[Tensor, ...] = ()
     bound: float = math.inf
+    device: OnDevice | None = None
+    """The same function for fused kernels; without one they are not used, nor with parameters that are learned."""
 
     def __call__(self, s: Tensor) -> Tensor:
         return self.function(s)
 
-    def on_tile(self, s: Tensor, out: Tensor) -> tuple[Tensor, Pull]:
+    def on_tile(self, s: Tensor, out: Tensor, scratch: Scratch) -> tuple[Tensor, Pull]:
         with torch.enable_grad():
             leaf = s.detach().clone().requires_grad_()
             value = self.function(leaf)
@@ -170,3 +239,16 @@ class Smooth:
             return slope, tuple(next(gradients) if p.requires_grad else None for p in self.parameters)
 
         return out.copy_(value.detach()), pull
+
+    def on_device(self) -> OnDevice | None:
+        return None if any(p.requires_grad for p in self.parameters) else self.device
+
+
+def temperature_on_device(temperature: object, times: float, detach: bool) -> OnDevice | None:
+    """times · s/τ(s) for a kernel, if the temperature says how: `on_device() -> (code, at most four numbers)`."""
+    describe = getattr(temperature, "on_device", None)
+    if describe is None:
+        return None
+    code, numbers = describe()
+    numbers = (*numbers, *(0.0,) * (4 - len(numbers)), times)
+    return OnDevice(code, numbers, "ratio" if detach else "full ratio")

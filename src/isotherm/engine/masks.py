@@ -19,6 +19,9 @@ class Mask(Protocol):
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         """Overwrite the hidden entries of `tile`, which holds `rows` × `cols` of the matrix."""
 
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        """The same for a tile of whole rows, given by their numbers."""
+
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """For each query the sum of its hidden similarities, in O((n + m)·d)."""
 
@@ -31,6 +34,9 @@ class Nothing:
     """Every candidate counts: a queue of other items."""
 
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
+        pass
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
         pass
 
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
@@ -56,6 +62,11 @@ class Periodic:
         for offset in range(start - below * self.period, width, self.period):
             tile.diagonal(offset).fill_(value)
 
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        first = (rows % self.period)[:, None]
+        columns = first + torch.arange(0, tile.shape[1], self.period, device=tile.device)
+        tile.scatter_(1, columns.where(columns < tile.shape[1], first), value)  # a row's last one may lie outside
+
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         items = candidates.reshape(-1, self.period, candidates.shape[1]).sum(0)
         return (queries * items.repeat(len(queries) // self.period, 1)).sum(1)
@@ -73,6 +84,9 @@ class Same:
 
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         tile.masked_fill_(self.row_ids[rows, None] == self.col_ids[None, cols], value)
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        tile.masked_fill_(self.row_ids[rows, None] == self.col_ids, value)
 
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         ids, place = torch.unique(torch.cat([self.row_ids, self.col_ids]), return_inverse=True)
@@ -94,6 +108,10 @@ class Unlike:
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         tile.masked_fill_(self.labels.row_ids[rows, None] != self.labels.col_ids[None, cols], value)
         self.itself.hide(tile, rows, cols, value)
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        tile.masked_fill_(self.labels.row_ids[rows, None] != self.labels.col_ids, value)
+        self.itself.hide_rows(tile, rows, value)
 
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         like = self.labels.hidden_total(queries, candidates) - self.itself.hidden_total(queries, candidates)
@@ -120,9 +138,11 @@ class Listed:
         counts = self.starts.diff()
         return counts.repeat(self.shape[0] // len(counts))
 
-    def within(self, rows: slice, cols: slice) -> tuple[Tensor, Tensor]:
+    def within(self, rows: slice | Tensor, cols: slice) -> tuple[Tensor, Tensor]:
         """The listed entries of a tile, numbered as they are in it."""
-        lists = torch.arange(rows.start, rows.stop, device=self.columns.device) % (len(self.starts) - 1)
+        if isinstance(rows, slice):
+            rows = torch.arange(rows.start, rows.stop, device=self.columns.device)
+        lists = rows % (len(self.starts) - 1)
         first, counts = self.starts[lists], self.starts[lists + 1] - self.starts[lists]
         each = torch.arange(int(counts.sum()), device=self.columns.device)
         place = each + (first - counts.cumsum(0) + counts).repeat_interleave(counts)
@@ -133,6 +153,9 @@ class Listed:
 
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         tile[self.within(rows, cols)] = value
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        tile[self.within(rows, slice(0, tile.shape[1]))] = value
 
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         row, column = self.within(slice(0, self.shape[0]), slice(0, self.shape[1]))
@@ -153,7 +176,12 @@ class Only:
     listed: Listed
 
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
-        at = self.listed.within(rows, cols)
+        self._hide_others(tile, self.listed.within(rows, cols), value)
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        self._hide_others(tile, self.listed.within(rows, slice(0, tile.shape[1])), value)
+
+    def _hide_others(self, tile: Tensor, at: tuple[Tensor, Tensor], value: float) -> None:
         kept = tile[at]
         tile.fill_(value)[at] = kept
 
@@ -174,6 +202,10 @@ class Either:
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         self.first.hide(tile, rows, cols, value)
         self.second.hide(tile, rows, cols, value)
+
+    def hide_rows(self, tile: Tensor, rows: Tensor, value: float) -> None:
+        self.first.hide_rows(tile, rows, value)
+        self.second.hide_rows(tile, rows, value)
 
     def hidden_total(self, queries: Tensor, candidates: Tensor) -> Tensor:
         return self.first.hidden_total(queries, candidates) + self.second.hidden_total(queries, candidates)

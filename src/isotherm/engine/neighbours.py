@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from isotherm.engine.masks import Listed, Mask
-from isotherm.engine.tiles import ROW_TILE, ROWS, _blocks, _edge
+from isotherm.engine.sizes import blocks, strip_height
 
 
 def nearest(queries: Tensor, candidates: Tensor) -> Tensor:
     """Which candidate is the most similar to each query, (n,). No gradient."""
     with torch.no_grad():
-        strips = [(queries[rows] @ candidates.T).argmax(1) for rows in _strips(len(queries), len(candidates))]
+        height = strip_height(queries.device, len(candidates))
+        strips = [(queries[rows] @ candidates.T).argmax(1) for rows in blocks(len(queries), height)]
     return torch.cat(strips)
 
 
@@ -37,7 +38,7 @@ def nearest_to_sets(
     columns, counts = [], []
     with torch.no_grad():
         members = [torch.stack(list(sets)).mean(0)] if mean else list(sets)
-        for strip in _strips(n, m):
+        for strip in blocks(n, strip_height(candidates.device, m)):
             scores = members[0][strip] @ candidates.T
             for member in members[1:]:
                 torch.maximum(scores, member[strip] @ candidates.T, out=scores)
@@ -48,7 +49,3 @@ def nearest_to_sets(
             counts.append(near.sum(1))
     ends = torch.cat(counts).cumsum(0)
     return Listed(torch.cat(columns), torch.cat([ends.new_zeros(1), ends]), (rows, m))
-
-
-def _strips(n: int, m: int) -> Iterator[slice]:
-    yield from _blocks(n, _edge.get() or max(ROWS, ROW_TILE // m))

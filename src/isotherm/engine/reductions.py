@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -31,8 +31,18 @@ from isotherm.engine.elementwise import Elementwise, Linear, Pull
 from isotherm.engine.masks import Mask
 from isotherm.engine.scratch import Scratch
 
-Side = tuple[int, slice]
-"""The dimension that is summed away, and where the queries of this side lie."""
+
+class Side(NamedTuple):
+    """A tile seen from its rows or from its columns."""
+
+    dim: int
+    """The dimension that is summed away."""
+    at: slice | Tensor
+    """Where the queries of this side lie."""
+    near: Tensor | None = None
+    """In the backward pass: 1 where an entry is among the query's nearest, else 0; None: all count."""
+
+
 Hide = Callable[[Tensor, float], None]
 """Overwrites what does not count in a tile."""
 
@@ -53,6 +63,10 @@ class Sums:
     def start(cls, size: int, like: Tensor, fixed: bool) -> Sums:
         top = like.new_zeros(size) if fixed else like.new_full((size,), LOWEST)
         return cls(top, like.new_zeros(size), like.new_zeros(size))
+
+    def put(self, at: Tensor, other: Sums) -> None:
+        """Take these queries' sums from `other`."""
+        self.top[at], self.mass[at], self.moment[at] = other.top, other.mass, other.moment
 
     @property
     def log_mass(self) -> Tensor:
@@ -106,38 +120,44 @@ class Reduction(Protocol):
 
 def _exponentials(
     energy: Tensor, sums: Sums, sides: Sequence[Side], hide: Hide, fixed: bool, scratch: Scratch
-) -> Iterator[tuple[int, slice, Tensor]]:
+) -> Iterator[tuple[int, slice | Tensor, Tensor]]:
     """e^{E − top} for each side; while fixed it is one tensor for both. Overwrites `energy`."""
     if fixed:
         hide(energy.exp_(), 0.0)
-        for dim, at in sides:
+        for dim, at, _ in sides:
             yield dim, at, energy
         return
     hide(energy, -torch.inf)
-    for dim, at in sides:
+    for dim, at, _ in sides:
         top = torch.maximum(sums.top[at], energy.amax(dim))
         shrink = (sums.top[at] - top).exp_()
-        sums.mass[at] *= shrink
-        sums.moment[at] *= shrink
-        sums.top[at] = top
+        sums.mass[at].mul_(shrink)
+        sums.moment[at].mul_(shrink)
+        sums.top[at].copy_(top)
         e = scratch.take("exponential", energy.shape)
         yield dim, at, torch.sub(energy, top.unsqueeze(dim), out=e).exp_()
 
 
 def _probabilities(
     energy: Tensor, sides: Sequence[Side], hide: Hide, gradient: Gradient, scratch: Scratch
-) -> Iterator[tuple[int, slice, Tensor]]:
+) -> Iterator[tuple[int, slice | Tensor, Tensor]]:
     """g_i p_ij of each side, when e^E itself would overflow. Overwrites `energy`."""
     hide(energy, -torch.inf)
-    for dim, at in sides:
+    for dim, at, near in sides:
         p = scratch.take("exponential", energy.shape)
-        torch.sub(energy, gradient.log_mass[at].unsqueeze(dim), out=p).exp_()
-        yield dim, at, p.mul_(gradient.upstream[at].unsqueeze(dim))
+        torch.sub(energy, gradient.log_mass[at].unsqueeze(dim), out=p)
+        if near is not None:  # what does not count may overflow
+            p.masked_fill_(near == 0, -torch.inf)
+        yield dim, at, p.exp_().mul_(gradient.upstream[at].unsqueeze(dim))
 
 
 def _spread(vector: Tensor, sides: Sequence[Side], out: Tensor) -> Tensor:
-    """`vector` laid along the tile, summed over its sides: v_i for one side, v_i + v_j for both."""
-    parts = [vector[at].unsqueeze(dim) for dim, at in sides]
+    """`vector` laid along the tile, summed over its sides: v_i for one side, v_i + v_j for both, where they count."""
+    parts = [vector[at].unsqueeze(dim) for dim, at, _ in sides]
+    masks = [side.near for side in sides if side.near is not None]
+    if masks:
+        torch.mul(masks[0], parts[0], out=out)
+        return out if len(parts) == 1 else out.addcmul_(masks[1], parts[1])
     if len(parts) == 1:
         return out.copy_(parts[0].expand_as(out))
     return torch.add(parts[0], parts[1], out=out)
@@ -160,9 +180,9 @@ class LogSumExp:
         return self.energy.bound
 
     def add(self, sums: Sums, s: Tensor, sides: Sequence[Side], hide: Hide, fixed: bool, scratch: Scratch) -> None:
-        energy, _ = self.energy.on_tile(s, out=s)
+        energy, _ = self.energy.on_tile(s, s, scratch)
         for dim, at, e in _exponentials(energy, sums, sides, hide, fixed, scratch):
-            sums.mass[at] += e.sum(dim)
+            sums.mass[at].add_(e.sum(dim))
 
     def value(self, sums: Sums) -> Tensor:
         return sums.log_mass
@@ -170,7 +190,7 @@ class LogSumExp:
     def pull(
         self, s: Tensor, sides: Sequence[Side], hide: Hide, gradient: Gradient, scratch: Scratch
     ) -> list[tuple[Tensor, Pull]]:
-        energy, pull = self.energy.on_tile(s, out=s)
+        energy, pull = self.energy.on_tile(s, s, scratch)
         de = scratch.take("de", s.shape)
         if gradient.fixed:
             hide(energy.exp_(), 0.0)
@@ -206,15 +226,15 @@ class Expectation:
         return self.energy.bound
 
     def add(self, sums: Sums, s: Tensor, sides: Sequence[Side], hide: Hide, fixed: bool, scratch: Scratch) -> None:
-        energy, _ = self.energy.on_tile(s, out=scratch.take("energy", s.shape))
-        w, _ = self.of.on_tile(s, out=s)
+        energy, _ = self.energy.on_tile(s, scratch.take("energy", s.shape), scratch)
+        w, _ = self.of.on_tile(s, s, scratch)
         product = scratch.take("product", s.shape)
         last = None
         for dim, at, e in _exponentials(energy, sums, sides, hide, fixed, scratch):
-            sums.mass[at] += e.sum(dim)
+            sums.mass[at].add_(e.sum(dim))
             if last is None or not fixed:
                 last = torch.mul(e, w, out=product)
-            sums.moment[at] += last.sum(dim)
+            sums.moment[at].add_(last.sum(dim))
 
     def value(self, sums: Sums) -> Tensor:
         return sums.moment / sums.mass
@@ -222,8 +242,8 @@ class Expectation:
     def pull(
         self, s: Tensor, sides: Sequence[Side], hide: Hide, gradient: Gradient, scratch: Scratch
     ) -> list[tuple[Tensor, Pull]]:
-        energy, pull_energy = self.energy.on_tile(s, out=scratch.take("energy", s.shape))
-        w, pull_w = self.of.on_tile(s, out=s)
+        energy, pull_energy = self.energy.on_tile(s, scratch.take("energy", s.shape), scratch)
+        w, pull_w = self.of.on_tile(s, s, scratch)
         dw, de = scratch.take("dw", s.shape), scratch.take("de", s.shape)
         if gradient.fixed:
             hide(energy.exp_(), 0.0)
@@ -253,10 +273,10 @@ class Total:
         return (self.of,)
 
     def add(self, sums: Sums, s: Tensor, sides: Sequence[Side], hide: Hide, fixed: bool, scratch: Scratch) -> None:
-        w, _ = self.of.on_tile(s, out=s)
+        w, _ = self.of.on_tile(s, s, scratch)
         hide(w, 0.0)
-        for dim, at in sides:
-            sums.moment[at] += w.sum(dim)
+        for dim, at, _ in sides:
+            sums.moment[at].add_(w.sum(dim))
 
     def value(self, sums: Sums) -> Tensor:
         return sums.moment
@@ -264,7 +284,7 @@ class Total:
     def pull(
         self, s: Tensor, sides: Sequence[Side], hide: Hide, gradient: Gradient, scratch: Scratch
     ) -> list[tuple[Tensor, Pull]]:
-        _, pull = self.of.on_tile(s, out=s)
+        _, pull = self.of.on_tile(s, s, scratch)
         dw = _spread(gradient.upstream, sides, out=scratch.take("dw", s.shape))
         hide(dw, 0.0)
         return [(dw, pull)]

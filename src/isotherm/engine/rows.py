@@ -16,7 +16,7 @@ from torch import Tensor
 from isotherm.engine.masks import Mask
 from isotherm.engine.once import once_differentiable
 from isotherm.engine.reductions import LOWEST
-from isotherm.engine.tiles import ROW_TILE, ROWS, _blocks, _edge
+from isotherm.engine.sizes import blocks, strip_height
 from isotherm.types import Pairs
 
 RowFunction = Callable[[Tensor, Tensor], Tensor]
@@ -37,7 +37,7 @@ def apply_rows(pairs: Pairs, function: RowFunction, *, parameters: Sequence[Tens
         back = Pairs(candidates, pairs.queries, pairs.positives[half:], pairs.hidden.transposed(), pairs.negatives)
         ways = [apply_rows(p, function, parameters=parameters) for p in (forth, back)]
         return torch.cat(ways)
-    height = _edge.get() or max(ROWS, ROW_TILE // len(candidates))
+    height = strip_height(pairs.queries.device, len(candidates))
     tensors = (pairs.queries, candidates, pairs.positives, *parameters)
     values: Tensor = _Rows.apply(function, pairs.hidden, height, *tensors)  # type: ignore[no-untyped-call]
     return values
@@ -56,7 +56,7 @@ class _Rows(torch.autograd.Function):
         *parameters: Tensor,
     ) -> Tensor:
         values = queries.new_empty(len(queries))
-        for rows in _blocks(len(queries), height):
+        for rows in blocks(len(queries), height):
             s = _strip(queries, candidates, hidden, rows)
             values[rows] = function(positives[rows], s)
         ctx.function, ctx.hidden, ctx.height = function, hidden, height
@@ -71,7 +71,7 @@ class _Rows(torch.autograd.Function):
         learnable = [p for p in parameters if p.requires_grad]
         learned = [torch.zeros_like(p) for p in learnable]
         with torch.autocast(queries.device.type, enabled=False):
-            for rows in _blocks(len(queries), ctx.height):
+            for rows in blocks(len(queries), ctx.height):
                 s = _strip(queries, candidates, ctx.hidden, rows)
                 p = positives[rows].detach()
                 ds, dpositive, *rest = _slopes(ctx.function, p, s, learnable, upstream[rows])

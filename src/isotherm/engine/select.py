@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -26,6 +27,33 @@ def kth_largest(rows: Tensor, k: int) -> Tensor:
         place = rows.shape[1] - k
         return torch.from_numpy(np.partition(rows.detach().numpy(), place, axis=1)[:, place].copy())
     return rows.topk(k, dim=1, sorted=False).values.amin(1)
+
+
+def nearest(rows: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The k largest entries of each row (rows, k) in no order; the least of them; and the one that follows it, or −inf.
+
+    The entries of a row may be in another order afterwards.
+    """
+    place = rows.shape[1] - k
+    if place and (rows.device.type != "cpu" or 4 * (k + 1) <= rows.shape[1] // LAYERS):
+        ordered = largest_values(rows, k + 1)
+        return ordered[:, :k], ordered[:, k - 1], ordered[:, k]
+    _part(rows, place)
+    following = rows[:, :place].amax(1) if place else rows.new_full((len(rows),), -torch.inf)
+    return rows[:, place:], rows[:, place], following
+
+
+def _part(rows: Tensor, place: int) -> None:
+    """Reorder each row so that none before `place` is larger than any after it."""
+    if rows.device.type != "cpu":
+        rows.copy_(rows.sort(1).values)
+        return
+    shares = np.array_split(rows.detach().numpy(), min(torch.get_num_threads(), len(rows)))
+    if len(shares) == 1:
+        shares[0].partition(place, axis=1)
+    else:  # numpy lets go of the interpreter while it parts
+        with ThreadPoolExecutor(len(shares)) as threads:
+            list(threads.map(lambda share: share.partition(place, axis=1), shares))
 
 
 def twins(rows: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -1,4 +1,4 @@
-"""The engine: sums over each query's negatives, tile by tile, with exact gradients.
+"""The plain path: sums over each query's negatives, tile by tile, with exact gradients.
 
 The similarity matrix is never an object. Forward keeps one or two numbers per query; backward computes
 every tile again and forms its gradient while it is in cache. In a symmetric matrix each tile above the
@@ -9,45 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from isotherm.engine.elementwise import Linear
+from isotherm.engine.limits import Limits, Strips
 from isotherm.engine.masks import Mask
 from isotherm.engine.once import once_differentiable
-from isotherm.engine.reductions import Gradient, Hide, Reduction, Side, Sums, Total
+from isotherm.engine.reductions import Gradient, Hide, Reduction, Side, Sums
 from isotherm.engine.scratch import Scratch
-from isotherm.engine.select import kth_largest, twins
+from isotherm.engine.sizes import blocks, strip_height, tile_edge
 from isotherm.types import Pairs
 
-TILE = 512  # rows and columns; 1 MB of float32 stays in the second-level cache (docs/benchmarks.md)
-ROW_TILE = 1 << 20  # entries of a strip of whole rows, where a row's k-th largest is needed …
-ROWS = 32  # … but at least this many rows, below which the matrix product is slow
 SAMPLED = 9  # similarities at which both passes must find a function's values equal
 EXPONENT_LIMIT = {torch.float32: 50.0, torch.float64: 300.0}
 """Largest |E| for which Σ e^E and its inverse stay normal numbers for any plausible batch."""
-
-_edge: ContextVar[int | None] = ContextVar("edge", default=None)
-
-
-@contextmanager
-def tile_size(edge: int) -> Iterator[None]:
-    """Set the edge of the tiles for the losses evaluated inside (their backward pass keeps it).
-
-    Results do not depend on it beyond rounding; memory is a few times edge² numbers.
-    """
-    if edge < 1:
-        raise ValueError(f"a tile's edge is 1 or more, got {edge}.")
-    token = _edge.set(edge)
-    try:
-        yield
-    finally:
-        _edge.reset(token)
 
 
 @dataclass(frozen=True)
@@ -70,30 +48,26 @@ class Plan:
     symmetric: bool
     mutual: bool
     top_k: int | None
-    tile: int | None
+    tile: int
+    """The edge of a tile."""
+    strip: int
+    """The height of a strip of whole rows, which `top_k` needs."""
     fixed: bool
-    twins: tuple[Tensor, Tensor] | None = None
-    """With `top_k`: candidates that are copies, and what they are copies of."""
 
     def tiles(self, n: int, m: int) -> Iterator[Tile]:
-        if self.top_k is not None:  # whole rows, so that a row's threshold is known when it is summed
-            height = self.tile or max(ROWS, ROW_TILE // m)
-            for rows in _blocks(n, height):
-                yield Tile(rows, slice(0, m), ((1, rows),), ((1, rows),))
-            return
-        size = self.tile or TILE
-        for rows in _blocks(n, size):
-            for cols in _blocks(m, size):
+        for rows in blocks(n, self.tile):
+            for cols in blocks(m, self.tile):
                 below = cols.start < rows.start
+                row_side, column_side = Side(1, rows), Side(0, cols)
                 if self.symmetric and rows == cols:
-                    yield Tile(rows, cols, ((1, rows),), ((1, rows), (0, cols)), on_diagonal=True)
+                    yield Tile(rows, cols, (row_side,), (row_side, column_side), on_diagonal=True)
                 elif self.symmetric and not below:
-                    yield Tile(rows, cols, ((1, rows), (0, cols)), ((1, rows), (0, cols)))
+                    yield Tile(rows, cols, (row_side, column_side), (row_side, column_side))
                 elif self.mutual:
-                    queries = slice(n + cols.start, n + cols.stop)
-                    yield Tile(rows, cols, ((1, rows), (0, queries)), ((1, rows), (0, queries)))
+                    both = (row_side, Side(0, slice(n + cols.start, n + cols.stop)))
+                    yield Tile(rows, cols, both, both)
                 elif not self.symmetric:
-                    yield Tile(rows, cols, ((1, rows),), ((1, rows),))
+                    yield Tile(rows, cols, (row_side,), (row_side,))
 
     def parameters(self) -> tuple[Tensor, ...]:
         """What gets a gradient besides the embeddings."""
@@ -116,60 +90,23 @@ class Plan:
             return [f(s).nan_to_num() for f in given]  # NaN is unequal to itself
 
 
-def _blocks(size: int, step: int) -> list[slice]:
-    return [slice(i, min(i + step, size)) for i in range(0, size, step)]
-
-
-def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tuple[Tensor, ...]:
-    """Each reduction over the negatives of every query: one vector a reduction.
-
-    `top_k` keeps only the k nearest negatives of each query (all of those tied with the k-th, as copies of one
-    candidate are); the choice is a constant for the gradient.
-    """
-    reductions = tuple(reductions)
-    if top_k is None:
-        easy = [isinstance(r, Total) and isinstance(r.of, Linear) for r in reductions]
-        if all(easy):
-            return tuple(_linear_total(pairs, r) for r in reductions)  # type: ignore[arg-type]
-    if top_k is not None and pairs.mutual:
-        return _both_ways(pairs, reductions, top_k)
-    candidates = pairs.candidates
-    if candidates is None and top_k is not None:
-        candidates = pairs.queries
+def tiled(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None = None) -> tuple[Tensor, ...]:
+    """Each reduction over the negatives of every query, by torch's own operations on tiles."""
+    device, columns = pairs.queries.device, len(pairs.queries if pairs.candidates is None else pairs.candidates)
     bound = max(r.exponent_bound for r in reductions)
     plan = Plan(
         reductions,
         pairs.hidden,
-        symmetric=candidates is None,
+        symmetric=pairs.candidates is None,
         mutual=pairs.mutual,
         top_k=top_k,
-        tile=_edge.get(),
+        tile=tile_edge(device, max(len(pairs.queries), columns)),
+        strip=strip_height(device, columns),
         fixed=bound <= EXPONENT_LIMIT.get(pairs.queries.dtype, 0.0),
-        twins=None if top_k is None or candidates is None else twins(candidates.detach()),
     )
-    tensors = (pairs.queries, candidates, *plan.parameters())
+    tensors = (pairs.queries, pairs.candidates, *plan.parameters())
     values: tuple[Tensor, ...] = _Reduce.apply(plan, *tensors)  # type: ignore[no-untyped-call]
     return values
-
-
-def _both_ways(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int) -> tuple[Tensor, ...]:
-    """Rows, then columns, each as rows of its own matrix."""
-    assert pairs.candidates is not None
-    forth = Pairs(pairs.queries, pairs.candidates, pairs.positives, pairs.hidden, pairs.negatives)
-    back = Pairs(pairs.candidates, pairs.queries, pairs.positives, pairs.hidden.transposed(), pairs.negatives)
-    ways = [reduce(p, *reductions, top_k=top_k) for p in (forth, back)]
-    return tuple(torch.cat(parts) for parts in zip(*ways, strict=True))
-
-
-def _linear_total(pairs: Pairs, total: Total) -> Tensor:
-    """A linear sum needs no matrix: Σ_j s_ij = z_i · Σ_j z_j, less what is hidden."""
-    hidden = total.where or pairs.hidden
-    candidates = pairs.queries if pairs.candidates is None else pairs.candidates
-    sums = pairs.queries @ candidates.sum(0) - hidden.hidden_total(pairs.queries, candidates)
-    if pairs.mutual:
-        back = hidden.transposed().hidden_total(candidates, pairs.queries)
-        sums = torch.cat([sums, candidates @ pairs.queries.sum(0) - back])
-    return total.of(sums)
 
 
 class _Reduce(torch.autograd.Function):
@@ -182,15 +119,25 @@ class _Reduce(torch.autograd.Function):
         size = n + m if plan.mutual else n
         sums = [Sums.start(size, queries, plan.fixed) for _ in plan.reductions]
         scratch = Scratch(queries)
-        for tile in plan.tiles(n, m):
-            s = _similarities(queries, others, tile, scratch)
-            hides = _hides(plan, tile, s, scratch)
-            for i, (reduction, total, hide) in enumerate(zip(plan.reductions, sums, hides, strict=True)):
-                own = _own(s, scratch, last=i + 1 == len(sums))
-                reduction.add(total, own, tile.summed, hide, plan.fixed, scratch)
+        limits = None
+        if plan.top_k is not None:
+            limits = Limits.empty(queries)
+            strips = Strips(queries, others, plan.hidden, plan.top_k, scratch)
+            for rows in blocks(n, plan.strip):
+                _add(plan, strips.largest(rows, limits), (Side(1, rows),), [_hide(None)] * len(sums), sums, scratch)
+            for close in limits.close_strips(plan.strip):
+                s, near = strips.whole(close)
+                again = [Sums.start(len(close), queries, plan.fixed) for _ in sums]
+                _add(plan, s, (Side(1, slice(0, len(close))),), [_hide(near == 0)] * len(sums), again, scratch)
+                for total, part in zip(sums, again, strict=True):
+                    total.put(close, part)
+        else:
+            for tile in plan.tiles(n, m):
+                s = _similarities(queries, others, tile, scratch)
+                _add(plan, s, tile.summed, _hides(plan, tile), sums, scratch)
         values = tuple(r.value(total) for r, total in zip(plan.reductions, sums, strict=True))
         masses = [total.log_mass for total in sums]
-        ctx.plan, ctx.sampled = plan, plan.sampled(queries)
+        ctx.plan, ctx.limits, ctx.sampled = plan, limits, plan.sampled(queries)
         # backward reads the parameters again: saved, so that autograd refuses if they have changed meanwhile
         ctx.save_for_backward(queries, candidates, *masses, *values, *parameters, *plan.constants())
         return values
@@ -222,26 +169,53 @@ class _Reduce(torch.autograd.Function):
         with torch.autocast(queries.device.type, enabled=False):
             for tile in plan.tiles(len(queries), len(others)):
                 s = _similarities(queries, others, tile, scratch)
-                ds = _pulled(plan, tile, s, gradients, dp, scratch)
+                sides = tile.pulled if ctx.limits is None else _near(s, tile.pulled, ctx.limits, scratch)
+                ds = _pulled(plan, s, sides, _hides(plan, tile), tile.on_diagonal, gradients, dp, scratch)
                 if dq is not None:
                     dq[tile.rows].addmm_(ds, others[tile.cols])
                 if dc is not None and not tile.on_diagonal:
                     dc[tile.cols].addmm_(ds.T, queries[tile.rows])
+            if ctx.limits is not None:
+                assert plan.top_k is not None
+                strips = Strips(queries, others, plan.hidden, plan.top_k, scratch)
+                for rows in ctx.limits.close_strips(plan.strip):
+                    s, near = strips.whole(rows)
+                    hides = [_hide(None)] * k
+                    ds = _pulled(plan, s, (Side(1, rows, near),), hides, False, gradients, dp, scratch)
+                    if dq is not None:
+                        dq.index_add_(0, rows, ds @ others)
+                    if dc is not None:
+                        dc.addmm_(ds.T, queries[rows])
         for part in {id(d): d for d in (dq, dc) if d is not None}.values():
             part.mul_(scale)
         return (None, dq, None if candidates is None else dc, *(None if d is None else d * scale for d in dp))
 
 
+def _add(
+    plan: Plan, s: Tensor, sides: Sequence[Side], hides: Sequence[Hide], sums: Sequence[Sums], scratch: Scratch
+) -> None:
+    """Add a tile to the sums of every reduction."""
+    for i, (reduction, total, hide) in enumerate(zip(plan.reductions, sums, hides, strict=True)):
+        own = _own(s, scratch, last=i + 1 == len(sums))
+        reduction.add(total, own, sides, hide, plan.fixed, scratch)
+
+
 def _pulled(
-    plan: Plan, tile: Tile, s: Tensor, gradients: Sequence[Gradient], dp: list[Tensor | None], scratch: Scratch
+    plan: Plan,
+    s: Tensor,
+    sides: Sequence[Side],
+    hides: Sequence[Hide],
+    on_diagonal: bool,
+    gradients: Sequence[Gradient],
+    dp: list[Tensor | None],
+    scratch: Scratch,
 ) -> Tensor:
     """The gradient of a tile's similarities, which may overwrite them; that of the parameters is added to `dp`."""
-    hides = _hides(plan, tile, s, scratch)
     k, place = len(plan.reductions), 0
     ds: Tensor | None = None
     for i, (reduction, gradient, hide) in enumerate(zip(plan.reductions, gradients, hides, strict=True)):
         own = _own(s, scratch, last=i + 1 == k)
-        for grad, pull in reduction.pull(own, tile.pulled, hide, gradient, scratch):
+        for grad, pull in reduction.pull(own, sides, hide, gradient, scratch):
             part, slopes = pull(grad)
             if ds is not None:
                 ds.add_(part)
@@ -249,7 +223,7 @@ def _pulled(
                 ds = part if k == 1 else scratch.take("ds", s.shape).copy_(part)
             for j, slope in enumerate(slopes, start=place):
                 if slope is not None:  # a diagonal tile holds every pair twice
-                    once = slope / 2 if tile.on_diagonal else slope
+                    once = slope / 2 if on_diagonal else slope
                     dp[j] = once if dp[j] is None else dp[j] + once  # type: ignore[operator]
             place += len(slopes)
     assert ds is not None
@@ -266,30 +240,28 @@ def _own(s: Tensor, scratch: Scratch, last: bool) -> Tensor:
     return s if last else scratch.take("own", s.shape).copy_(s)
 
 
-def _hides(plan: Plan, tile: Tile, s: Tensor, scratch: Scratch) -> Sequence[Hide]:
-    """For each reduction, how to hide what does not count in this tile.
-
-    With `top_k`: also everything below the row's k-th largest similarity. Both passes find it themselves, so that the
-    choice fits the similarities at hand to the last bit, whatever the matrix product did this time.
-    """
-    near: Tensor | None = None
-    if plan.top_k is not None:
-        near = scratch.take("near", s.shape).copy_(s)
-        if plan.twins is not None:  # the matrix product rounds equal columns differently
-            copies, originals = plan.twins
-            near[:, copies] = near[:, originals]
-        plan.hidden.hide(near, tile.rows, tile.cols, -math.inf)
-        near.ge_(kth_largest(near, plan.top_k)[:, None])  # 1 where it counts, else 0
+def _hides(plan: Plan, tile: Tile) -> Sequence[Hide]:
+    """For each reduction, how to hide what does not count in this tile."""
 
     def hide_with(mask: Mask) -> Hide:
-        def hide(x: Tensor, value: float) -> None:
-            if near is None:
-                mask.hide(x, tile.rows, tile.cols, value)
-            elif value == 0:
-                x.mul_(near)
-            else:
-                x.masked_fill_(near == 0, value)
-
-        return hide
+        return lambda x, value: mask.hide(x, tile.rows, tile.cols, value)
 
     return [hide_with(r.where or plan.hidden) for r in plan.reductions]
+
+
+def _hide(entries: Tensor | None) -> Hide:
+    """Hides these entries; None: nothing."""
+
+    def hide(x: Tensor, value: float) -> None:
+        if entries is not None:
+            x.masked_fill_(entries, value)
+
+    return hide
+
+
+def _near(s: Tensor, sides: Sequence[Side], limits: Limits, scratch: Scratch) -> list[Side]:
+    """The sides of a tile, with what counts for each of them."""
+    return [
+        Side(dim, at, torch.ge(s, limits.values[at].unsqueeze(dim), out=scratch.take(f"near {dim}", s.shape)))
+        for dim, at, _ in sides
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn, tensor
 
 from isotherm.checks import number, parameters
-from isotherm.engine import Elementwise, Scaled, Softplus, Total, reduce, softplus
+from isotherm.engine import Softplus, Total, reduce, softplus
 from isotherm.losses.loss import Loss
 from isotherm.pairing import cross_view
 from isotherm.temperature import Learnable, scaled
@@ -59,9 +59,7 @@ class SigLIPLoss(Loss):
 
     def per_query(self, pairs: Pairs) -> Tensor:
         like = pairs.queries
-        energy: Elementwise = scaled(self.temperature)
-        if isinstance(self.temperature, Learnable):  # one number: no need to differentiate tile by tile
-            energy = Scaled(1 / self.temperature.value().to(like.dtype))
+        energy = scaled(self.temperature)
         bias = self.bias.to(like.dtype) if isinstance(self.bias, Tensor) else like.new_tensor(self.bias)
         (wrong,) = reduce(pairs, Total(Softplus(energy, bias)))
         return wrong + softplus(-(energy(pairs.positives) + bias)).sum(1)

@@ -14,7 +14,7 @@ from torch import Tensor
 from isotherm.checks import number, positive
 from isotherm.engine import Expectation, Linear, LogSumExp, Periodic, reduce
 from isotherm.engine.select import largest_values
-from isotherm.engine.tiles import ROWS
+from isotherm.engine.sizes import ROWS
 from isotherm.measures.sweep import one_label_each
 from isotherm.pairing import unit, unit_views
 from isotherm.temperature import scaled

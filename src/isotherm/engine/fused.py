@@ -1,0 +1,77 @@
+"""Whether fused kernels compute the sums: on a GPU, for functions and masks they know, once they have proved exact.
+
+``ISOTHERM_KERNELS`` says otherwise: ``plain`` never; ``triton`` also raises where they ought to work and do not, and
+takes them on a processor when triton interprets (``TRITON_INTERPRET=1``), for tests; ``auto`` is the default.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import warnings
+
+import torch
+from torch import Tensor
+
+from isotherm.checks import one_of
+from isotherm.engine.reductions import Reduction
+from isotherm.types import Pairs
+
+CHOICES = ("auto", "plain", "triton")
+_said: list[str] = []
+WIDEST = 256  # beyond, a row's gradient does not fit the registers
+
+
+def fused(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None) -> tuple[Tensor, ...] | None:
+    """The sums by kernels; None: by the plain path."""
+    queries = pairs.queries
+    choice = one_of("ISOTHERM_KERNELS", os.environ.get("ISOTHERM_KERNELS", "auto").lower(), CHOICES)
+    interpreted = choice == "triton" and os.environ.get("TRITON_INTERPRET") == "1"
+    if choice == "plain" or not (queries.device.type == "cuda" or interpreted):
+        return None
+    if queries.dtype != torch.float32 or queries.shape[1] > WIDEST:
+        return None
+    if _unavailable():
+        if choice == "triton":
+            raise RuntimeError(f"ISOTHERM_KERNELS=triton needs triton: {_unavailable()}. Install isotherm[kernels].")
+        _warn(_unavailable())
+        return None
+    from isotherm.engine.device import check, jobs, launch  # noqa: PLC0415 - triton takes most of a second
+
+    try:
+        wanted = []
+        for reduction in reductions:
+            job = jobs.plan(pairs, reduction, top_k)
+            if job is None or not check.passes(job, queries.device):
+                return None
+            wanted.append(job)
+    except Exception as error:  # a compiler, a driver, a device: whatever it is, the plain path is there
+        if choice == "triton":
+            raise
+        _warn(f"{type(error).__name__}: {error}")
+        return None
+    return tuple(launch.run(job, pairs) for job in wanted)
+
+
+@functools.cache
+def _unavailable() -> str:
+    """Why there are no kernels at all; empty if there are."""
+    try:
+        importlib.import_module("isotherm.engine.device.launch")
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
+def _warn(why: str) -> None:
+    """Say once why the kernels are not used."""
+    if _said:
+        return
+    _said.append(why)
+    warnings.warn(
+        f"isotherm's fused kernels are not used, the plain path is ({why}). "
+        "ISOTHERM_KERNELS=plain silences this, ISOTHERM_KERNELS=triton makes it an error.",
+        RuntimeWarning,
+        stacklevel=2,
+    )

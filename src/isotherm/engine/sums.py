@@ -1,0 +1,47 @@
+"""What losses ask for: sums over each query's negatives. Here it is decided how they are computed."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from isotherm.engine.elementwise import Linear
+from isotherm.engine.fused import fused
+from isotherm.engine.reductions import Reduction, Total
+from isotherm.engine.tiles import tiled
+from isotherm.types import Pairs
+
+
+def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tuple[Tensor, ...]:
+    """Each reduction over the negatives of every query: one vector a reduction.
+
+    `top_k` keeps only the k nearest negatives of each query (all of those tied with the k-th, as copies of one
+    candidate are); the choice is a constant for the gradient.
+    """
+    reductions = tuple(reductions)
+    if top_k is None and all(isinstance(r, Total) and isinstance(r.of, Linear) for r in reductions):
+        return tuple(_linear_total(pairs, r) for r in reductions)  # type: ignore[arg-type]
+    if top_k is not None and pairs.mutual:
+        return _both_ways(pairs, reductions, top_k)
+    values = fused(pairs, reductions, top_k)
+    return tiled(pairs, reductions, top_k) if values is None else values
+
+
+def _both_ways(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int) -> tuple[Tensor, ...]:
+    """Rows, then columns, each as rows of its own matrix."""
+    assert pairs.candidates is not None
+    forth = Pairs(pairs.queries, pairs.candidates, pairs.positives, pairs.hidden, pairs.negatives)
+    back = Pairs(pairs.candidates, pairs.queries, pairs.positives, pairs.hidden.transposed(), pairs.negatives)
+    ways = [reduce(p, *reductions, top_k=top_k) for p in (forth, back)]
+    return tuple(torch.cat(parts) for parts in zip(*ways, strict=True))
+
+
+def _linear_total(pairs: Pairs, total: Total) -> Tensor:
+    """A linear sum needs no matrix: Σ_j s_ij = z_i · Σ_j z_j, less what is hidden."""
+    hidden = total.where or pairs.hidden
+    candidates = pairs.queries if pairs.candidates is None else pairs.candidates
+    sums = pairs.queries @ candidates.sum(0) - hidden.hidden_total(pairs.queries, candidates)
+    if pairs.mutual:
+        back = hidden.transposed().hidden_total(candidates, pairs.queries)
+        sums = torch.cat([sums, candidates @ pairs.queries.sum(0) - back])
+    return total.of(sums)

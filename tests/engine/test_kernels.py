@@ -1,0 +1,70 @@
+"""The fused kernels without a GPU: their values and gradients in triton's interpreter, and compiled for three GPUs.
+
+In processes of their own: triton reads TRITON_INTERPRET when it is imported. Without triton these tests are skipped
+(`pip install isotherm[kernels]`).
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from isotherm import nn
+from isotherm.engine import fused
+
+HERE = Path(__file__).parent
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+
+def run(name, **variables):
+    words = [sys.executable, "-m", "pytest", str(HERE / name), "-q", "--no-header", "-p", "no:cacheprovider"]
+    environment = {"OMP_NUM_THREADS": "1"} | os.environ | variables
+    said = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=HERE.parent.parent, check=False)
+    assert said.returncode == 0, said.stdout[-4000:] + said.stderr[-2000:]
+
+
+@pytest.mark.slow
+@needs_triton
+def test_interpreted_they_give_the_values_and_gradients_of_the_plain_path():
+    run("interpreted.py", TRITON_INTERPRET="1")
+
+
+@pytest.mark.slow
+@needs_triton
+def test_compiled_for_three_gpus_they_fit_their_registers_and_shared_memory(tmp_path):
+    run("compiled.py", TRITON_CACHE_DIR=str(tmp_path), TRITON_INTERPRET="0")
+
+
+@pytest.mark.parametrize("choice", ["auto", "plain", "triton", "AUTO"])
+def test_a_processor_takes_the_plain_path_and_imports_no_triton(choice, monkeypatch):
+    monkeypatch.setenv("ISOTHERM_KERNELS", choice)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    before = "isotherm.engine.device.launch" in sys.modules
+    z = torch.eye(4)
+    assert torch.isfinite(nn.NTXentLoss()(z, z.flip(0)))
+    assert ("isotherm.engine.device.launch" in sys.modules) == before
+
+
+def test_an_unknown_choice_of_kernels_is_an_error(monkeypatch):
+    monkeypatch.setenv("ISOTHERM_KERNELS", "cuda")
+    with pytest.raises(ValueError, match="ISOTHERM_KERNELS must be"):
+        nn.NTXentLoss()(torch.eye(4), torch.eye(4))
+
+
+def test_why_they_are_not_used_is_said_once(monkeypatch):
+    monkeypatch.setattr(fused, "_said", [])
+    with pytest.warns(RuntimeWarning, match="fused kernels are not used, the plain path is \\(no luck\\)"):
+        fused._warn("no luck")
+    fused._warn("again")  # a second warning would be an error here
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="triton is installed")
+def test_who_insists_on_kernels_without_triton_is_told_what_to_install(monkeypatch):
+    monkeypatch.setenv("ISOTHERM_KERNELS", "triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with pytest.raises(RuntimeError, match="Install isotherm\\[kernels\\]"):
+        nn.NTXentLoss()(torch.eye(4), torch.eye(4))
