@@ -148,7 +148,7 @@ def test_a_constant_entropy_of_penalties_grows_with_temperature():
         (lambda: T.Cosine(0.3, 0.2), "must not exceed"),
         (lambda: T.Exponential(0.1, 0.2, rate=0), "rate"),
         (lambda: T.Shifted(0.1, 0.2, 0.1, 0.0), "scale"),
-        (lambda: T.Learnable(200.0), "initial"),
+        (lambda: T.Learnable(200.0), "learnable temperature starts"),
         (lambda: T.CosineSchedule(0.1, 1.0, 0), "period"),
         (lambda: T.scaled(torch.ones(2)), "one number"),
         (lambda: T.scaled(torch.tensor(-0.1)), "positive"),
