@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from isotherm import __version__, extras, screen
 from isotherm.checks import did_you_mean
-from isotherm.cli import bench, check, data, doctor, evaluate, losses, presets, study, terminal, train
+from isotherm.cli import bench, check, data, doctor, evaluate, losses, presets, runs, study, terminal, train
 
 
 class _Parser(argparse.ArgumentParser):
@@ -105,5 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add(commands)
     study.add(commands)
     bench.add(commands)
+    runs.add(commands)
     doctor.add(commands)
     return parser
