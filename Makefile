@@ -9,7 +9,7 @@ DEV := $(VENV)/.dev
 PEERS := .venv-peers
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo quick test coverage check lint bench gpu-check dist clean
+.PHONY: demo quick test coverage check lint bench gpu-check site dist clean
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --scale demo --out demo/temperature
@@ -58,9 +58,13 @@ $(PEERS)/.ready: pyproject.toml constraints.txt
 	$(PEERS)/bin/pip install -c constraints.txt -e '.[lab,peers]'
 	@touch $@
 
+site: $(DEV)  ## the docs as a site in site/, with every loss and its equation; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build
+	@echo "open site/index.html, or serve it: $(RUN)/mkdocs serve"
+
 dist: $(DEV)  ## the wheel and the source distribution, in dist/
 	$(RUN)/pip install -c constraints.txt build
 	$(RUN)/python -m build --outdir dist
 
 clean:
-	rm -rf $(VENV) $(PEERS) demo dist
+	rm -rf $(VENV) $(PEERS) demo dist site

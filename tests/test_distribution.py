@@ -75,7 +75,13 @@ def test_the_wheel_runs_a_study_with_what_lab_brings_and_nothing_else(wheel, tmp
 
 def test_every_extra_says_what_it_brings():
     assert set(extras.EXTRAS) == set(PROJECT["optional-dependencies"]) - {"dev"}
-    modules = {"scikit-learn": "sklearn", "pillow": "PIL", "pyyaml": "yaml", "faiss-cpu": "faiss"}
+    modules = {
+        "scikit-learn": "sklearn",
+        "pillow": "PIL",
+        "pyyaml": "yaml",
+        "faiss-cpu": "faiss",
+        "mkdocs-material": "mkdocs",
+    }
     for name, extra in extras.EXTRAS.items():
         brought = [re.match(r"[\w.-]+", line)[0] for line in PROJECT["optional-dependencies"][name]]
         assert {modules.get(each, each.replace("-", "_")) for each in brought} <= set(extra.libraries), name

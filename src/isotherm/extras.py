@@ -43,6 +43,7 @@ EXTRAS = {
     "ray": Extra("studies on a Ray cluster", ("ray",)),
     "tracking": Extra("--log tensorboard, --log wandb", ("tensorboard", "wandb")),
     "kernels": Extra("fused kernels on a GPU", ("triton",)),
+    "docs": Extra("make site", ("mkdocs", "latex2mathml")),
     "peers": Extra("isotherm bench --peers", ("lightly", "pytorch_metric_learning", "kornia", "faiss")),
 }
 
