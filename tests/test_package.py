@@ -79,7 +79,7 @@ def test_the_command_line_lists_losses_without_the_extras(bare):
 def test_the_command_line_says_what_is_missing(bare):
     done = command_bare(bare, "data", "get", "mnist")
     assert done.returncode == 2
-    assert done.stderr.strip() == "isotherm: this needs rich: pip install -c constraints.txt 'isotherm[lab]'"
+    assert done.stderr.strip() == "isotherm: this needs rich: pip install 'isotherm[lab]'"
 
 
 @pytest.mark.slow

@@ -40,9 +40,11 @@ isotherm inspect huge.npy --sample 50000
 COMPARE = """
 several runs or embedding files side by side
 
-The measures of several embedding files or run folders side by side, the best marked.
+The measures of several embedding files or run folders side by side, the best marked where its lead is beyond chance.
+Of runs also the settings that differ, their curves and, where seeds match, paired differences with their intervals.
 
 isotherm compare runs/a runs/b
+isotherm compare runs/a-0 runs/a-1 runs/a-2 runs/b-0 runs/b-1 runs/b-2 --html seeds.html
 isotherm compare a.npy b.npy --labels y.npy --html ab.html
 """
 
@@ -170,7 +172,13 @@ def _compare(arguments: argparse.Namespace) -> None:
         )
         output = inspection.Output(arguments.html, arguments.json, _said(arguments, "compare", arguments.files))
         comparison = inspection.run_compare(arguments.files, reading, output)
-    table = terminal.table("measure", *(entry.name for entry in comparison.entries))
+    names = [entry.name for entry in comparison.entries]
+    if comparison.settings:
+        settings = terminal.table("setting that differs", *names)
+        for name, values in comparison.settings:
+            settings.add_row(name, *values)
+        console.print(settings)
+    table = terminal.table("measure", *names)
     for row in comparison.rows:
         cells = ["" if v is None else number(v) for v in row.values]
         table.add_row(
@@ -178,6 +186,12 @@ def _compare(arguments: argparse.Namespace) -> None:
         )
     console.print(table)
     console.print(inspection.comparing.LEGEND, highlight=False, soft_wrap=True)
+    if comparison.differences:
+        table = terminal.table(*inspection.comparing.DIFFERENCE_HEADS)
+        for cells in inspection.comparing.difference_cells(comparison.differences):
+            table.add_row(*cells)
+        console.print(table)
+        console.print(inspection.comparing.PAIRED, highlight=False, soft_wrap=True)
     terminal.written(console, arguments)
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from isotherm import extras
 from isotherm.checks import at_least, did_you_mean, known_settings, parameters
 from isotherm.encoders.alexnet import SmallAlexNet
 from isotherm.encoders.contract import Encoder
@@ -110,7 +111,7 @@ def installed(library: str, model: str) -> Any:
         if error.name != library:
             raise ValueError(f"{library}:{model} needs {error.name}, which is not installed.") from error
         raise ValueError(
-            f"{library}:{model} needs {library}, which is not installed: pip install 'isotherm[vision]'."
+            f"{library}:{model} needs {library}, which is not installed: {extras.command('vision')}."
         ) from error
     except Exception as error:  # a build for another torch fails while importing, with whatever it meets first
         first_line = str(error).partition("\n")[0]

@@ -14,6 +14,7 @@ import warnings
 import torch
 from torch import Tensor
 
+from isotherm import extras
 from isotherm.checks import one_of
 from isotherm.engine.reductions import Reduction
 from isotherm.types import Pairs
@@ -34,7 +35,7 @@ def fused(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None) ->
         return None
     if _unavailable():
         if choice == "triton":
-            raise RuntimeError(f"ISOTHERM_KERNELS=triton needs triton: {_unavailable()}. Install isotherm[kernels].")
+            raise RuntimeError(f"ISOTHERM_KERNELS=triton needs triton: {_unavailable()}. {extras.command('kernels')}.")
         _warn(_unavailable())
         return None
     from isotherm.engine.device import check, jobs, launch  # noqa: PLC0415 - triton takes most of a second
