@@ -11,7 +11,8 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser
@@ -235,12 +236,14 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
     for name, (kind, default, _) in specs.items():
         missing = default is inspect.Parameter.empty
         parser.add_argument(f"--{name}", type=kind, default=None if missing else default)
-    words = []
+    words: list[str] = []
     flags = {f"--{name}" for name, (kind, _, _) in specs.items() if kind is bool}
-    for i, word in enumerate(argv):  # --resume alone means --resume true
-        words.append(word)
+    lists = {f"--{name}" for name, (kind, _, _) in specs.items() if _takes_only_lists(kind)}
+    for i, word in enumerate(argv):
+        is_list = i > 0 and argv[i - 1] in lists and not word.startswith(("[", "--")) and word != "null"
+        words.append(f"[{word}]" if is_list else word)  # --milestones 3,5 means --milestones [3,5]
         if word in flags and (i + 1 == len(argv) or argv[i + 1].startswith("--")):
-            words.append("true")
+            words.append("true")  # --resume alone means --resume true
     try:
         checked = parser.parse_object(_tree(given), defaults=False)
     except ArgumentError as error:
@@ -259,6 +262,11 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
         if values[name] is None and default is not None and type(None) not in get_args(kind):
             raise ValueError(f"{name} must be {wanted(kind)}; got null.")
     return values
+
+
+def _takes_only_lists(kind: Any) -> bool:
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return all(get_origin(each) in (list, tuple) for each in kinds if each is not NoneType)
 
 
 def _tree(given: Mapping[str, Any]) -> Settings:

@@ -131,7 +131,7 @@ def wanted(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(wanted(k) for k in get_args(kind))
     if origin is list:
-        return "a list such as [1, 2]"
+        return "a list such as 1,2"
     if origin is dict:
         return "{name: …}"
     return str(kind)
