@@ -105,7 +105,7 @@ _TITLES = {
     "simclr": "SimCLR (arXiv:2002.05709), batch 4096, τ = 0.1",
     "byol": "BYOL (arXiv:2006.07733), batch 4096, rate, decay and momentum of its code for so many epochs",
     "simsiam": "SimSiam (arXiv:2011.10566), batch 256; the predictor's rate falls with the others' here",
-    "swav": "SwAV (arXiv:2006.09882), batch 4096, two crops of 224 (batch 256: --lr 0.6 --warmup 0 --method.queue 3840)",
+    "swav": "SwAV (arXiv:2006.09882), batch 4096, two crops of 224 (256: --lr 0.6 --warmup 0 --method.queue 3840)",
     "fnc": "FNC (arXiv:2011.11765) with its code's multi-crop, ten views of 224 pixels; attraction, top 10 above 0.7",
 }
 
