@@ -18,7 +18,7 @@ from isotherm.experiments.claims.rules import Ahead, AheadOfBest, Every
 from isotherm.experiments.figures.plots import Against, BarForEach, PairSimilarities, Several
 from isotherm.experiments.papers import DYSTRESS, published
 from isotherm.experiments.sizes import BY_STEPS, SMOKE
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Rule, Scale, Settings, Study, Where
 
 TAU = "loss.temperature"
 SIMCLR, MOCO, DCL, DCLW, MACL = "SimCLR", "MoCo v2", "DCL", "DCLW", "MACL"
@@ -140,7 +140,7 @@ def _ahead_of_free(
 ) -> tuple[Claim, Claim]:
     """Ahead of rivals, of those without negatives at the better of their rates, chosen by the other seeds."""
     others = [name for name in rivals if name not in BY_RATE]
-    parts = [
+    parts: list[Rule] = [
         *([_ahead(measure, others, least)] if others else []),
         *(AheadOfBest(measure, Where(OURS), Where(BY_RATE[n]), "lr", least) for n in rivals if n in BY_RATE),
     ]
