@@ -26,7 +26,7 @@ Views = Sequence[Tensor]
 def in_batch(views: Views) -> list[Pairs]:
     """SimCLR: every embedding is a query; every view of every other item is a negative."""
     views = unit_views(views)
-    n, everyone = _batch("in_batch", views)
+    n, everyone = _batch(views)
     count = len(views)
     positives = torch.cat(_positives(views))
     negatives = count * (everyone.total - 1)
@@ -45,7 +45,7 @@ def cross_view(views: Views, symmetric: bool = True) -> list[Pairs]:
     Symmetric: every pair of views, both ways. Otherwise view 0 asks each of the others.
     """
     views = unit_views(views)
-    n, everyone = _batch("cross_view", views)
+    n, everyone = _batch(views)
     pairs = []
     for a, b in combinations(range(len(views)), 2):
         positive = (views[a] * views[b]).sum(1, keepdim=True)
@@ -65,7 +65,7 @@ def query_view(views: Views, from_other_views: bool = False) -> list[Pairs]:
     `from_other_views` takes the negatives from where the positives come: the other items of the other views.
     """
     views = unit_views(views)
-    n, everyone = _batch("query_view", views)
+    n, everyone = _batch(views)
     pairs = []
     for a, positives in enumerate(_positives(views)):
         partners = tuple(views[:a] + views[a + 1 :])
@@ -96,7 +96,7 @@ def queued(views: Views, queue: Tensor, with_queries: bool = False, among: Views
         batch += unit_views([queries, *among])[1:]
     if not batch:
         return [Pairs(queries, negatives, positives, Nothing(), len(negatives), partners=tuple(partners))]
-    _, everyone = _batch("queued", views)
+    _, everyone = _batch(views)
     past = everyone.all.new_full((len(negatives),), -1)
     hidden = Same(everyone.mine, torch.cat([past, everyone.all.repeat(len(batch))]))
     candidates = torch.cat([negatives, *(world.gather(z) for z in batch)])
@@ -110,7 +110,7 @@ def one_way(queries: Tensor, *keys: Tensor, further: Tensor | None = None) -> li
     `further` (M, D) are more negatives for every query: SimCSE's hard negatives, one or more for each item.
     """
     q, *partners = unit_views([queries, *keys])
-    n, everyone = _batch("one_way", [q, *partners, *([] if further is None else [further])])
+    n, everyone = _batch([q, *partners, *([] if further is None else [further])])
     positives = torch.stack([(q * k).sum(1) for k in partners], 1)
     candidates = [world.gather(k) for k in partners]
     negatives = len(partners) * (everyone.total - 1)
@@ -303,12 +303,10 @@ class _Everyone:
         return self.all[start : start + len(self.views[0])]
 
 
-def _batch(pairing: str, views: Views) -> tuple[int, _Everyone]:
+def _batch(views: Views) -> tuple[int, _Everyone]:
     everyone = _Everyone(views)
     if everyone.total < 2:
-        raise ValueError(
-            f"{pairing} needs at least 2 items to have a negative, got {everyone.total}. Use a larger batch."
-        )
+        raise ValueError(f"a batch needs at least 2 items to have a negative, got {everyone.total}. Use a larger one.")
     return len(views[0]), everyone
 
 

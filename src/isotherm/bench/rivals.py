@@ -1,11 +1,11 @@
-"""What a user would run instead of our NT-Xent: plain PyTorch, the compiler, and the peers' own losses."""
+"""What a user would run instead: NT-Xent in plain PyTorch and compiled, and the peers' own losses."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +39,42 @@ def compiled() -> TwoViews:
 def lightly(temperature: float = 0.2) -> TwoViews:
     torchvision_that_imports()
     return importlib.import_module("lightly.loss").NTXentLoss(temperature=temperature)  # type: ignore[no-any-return]
+
+
+WHITENED = 256
+"""Items that lightly's W-MSE whitens at a time, twice the width, as ours does unless told."""
+ALIKE = {
+    **{name: name for name in ("BarlowTwinsLoss", "VICRegLoss", "DCLLoss", "DCLWLoss", "MACLLoss", "WMSELoss")},
+    "SwAV": "SwaVLoss",
+    "DINO": "DINOLoss",
+}
+"""What lightly has besides NT-Xent, by our names."""
+
+
+def lightly_alike(name: str, width: int, prototypes: Tensor) -> TwoViews:
+    """lightly's loss of the same name; SwAV's and DINO's of similarities to these prototypes."""
+    torchvision_that_imports()
+    kind = getattr(importlib.import_module("lightly.loss"), ALIKE[name])
+    if name == "WMSELoss":
+        whitened = kind(embedding_dim=width, w_size=WHITENED)
+        return lambda z0, z1: whitened(torch.cat([z0, z1]))
+    if name == "SwAV":
+        swapped = kind()
+        return lambda z0, z1: swapped(scores((z0, z1), prototypes), [])
+    if name == "DINO":
+        distilled = kind(output_dim=len(prototypes), teacher_temp=0.07, warmup_teacher_temp_epochs=0)
+
+        def taught(z0: Tensor, z1: Tensor) -> Tensor:
+            said = scores((z0, z1), prototypes)
+            return distilled([s.detach() for s in said], said, epoch=0)  # type: ignore[no-any-return]
+
+        return taught
+    return kind()  # type: ignore[no-any-return]
+
+
+def scores(views: Sequence[Tensor], prototypes: Tensor) -> list[Tensor]:
+    """Similarities of each view to the prototypes."""
+    return [F.normalize(view, dim=1) @ prototypes.T for view in views]
 
 
 def metric_learning(temperature: float = 0.2) -> TwoViews:

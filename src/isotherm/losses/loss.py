@@ -59,6 +59,12 @@ class Loss(nn.Module):
         """Why it can use no negatives from a queue or bank; empty if it can."""
         return "takes its positives and negatives from labels" if self.takes_labels else ""
 
+    @property
+    def only_for_pairing(self) -> str:
+        """The setting that says how it pairs the views of a batch, where it says something else than usual: nobody
+        reads it where a method pairs them."""
+        return ""
+
     def __new__(cls, *args: Any, **settings: Any) -> Loss:
         known_settings(cls.__name__, settings, parameters(cls))
         return super().__new__(cls)

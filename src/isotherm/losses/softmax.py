@@ -94,6 +94,10 @@ class InfoNCELoss(Loss):
 
     two_by_two = True
 
+    @property
+    def only_for_pairing(self) -> str:
+        return "" if self.symmetric else "symmetric=False"
+
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
         return cross_view(views, self.symmetric)
 

@@ -190,9 +190,15 @@ def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
     embeddings: dict[int, Tensor] = {}
     for shape in dict.fromkeys(v.shape for v in views):
         numbers = [i for i, v in enumerate(views) if v.shape == shape]
+        if len(numbers) * shape[0] == 1 and network.training and _normalizes_batches(network):
+            raise ValueError("BN needs at least 2 items to normalize, got 1. Use a larger batch.")
         z = network(torch.cat([views[i] for i in numbers]) if len(numbers) > 1 else views[numbers[0]])
         embeddings |= dict(zip(numbers, z.chunk(len(numbers)), strict=True))
     return [embeddings[i] for i in range(len(views))]
+
+
+def _normalizes_batches(network: nn.Module) -> bool:
+    return any(isinstance(module, nn.BatchNorm1d) for module in network.modules())
 
 
 def push(queue: Tensor, place: Tensor, rows: Tensor) -> None:
@@ -204,11 +210,17 @@ def push(queue: Tensor, place: Tensor, rows: Tensor) -> None:
 
 
 def takes(loss: Loss, method: str, instead: str) -> Loss:
-    """The loss, if it can use negatives that are not in the batch."""
+    """The loss, if it can use the negatives of a method that pairs by itself."""
     if loss.without_negatives:
         raise ValueError(
             f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}; use --method "
             f"{method_for(loss)} for that loss."
+        )
+    if loss.only_for_pairing:
+        name = type(loss).__name__
+        raise ValueError(
+            f"{method} compares with {instead}, whatever {name}({loss.only_for_pairing}) says of the views of a batch: "
+            f"leave that out, or use --method {'cacr' if name == 'CACRLoss' else method_for(loss)}."
         )
     return loss
 

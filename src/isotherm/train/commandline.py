@@ -41,6 +41,7 @@ from isotherm.train.lookup import code_in, loss_class
 from isotherm.train.modality import modality_for
 from isotherm.train.presets import PRESETS, USUAL
 from isotherm.train.specifications import Spec, specifications, wanted
+from isotherm.train.unread import refuse_unread
 
 TRUST = "--trust-code"
 """Says that code which a file names may be run."""
@@ -98,6 +99,7 @@ def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
     doors.allow(*(word for word in typed if doors.is_outside(word)))
     doors.refuse_strangers(code_in(settings), file or "the preset")
     config, place = _config(settings, argv)
+    refuse_unread([word[2:] for word in typed if word.startswith("--")], config)
     return config, place, only_print
 
 
@@ -139,6 +141,7 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
     settings = completed(merge(usual(settings), settings))
     method = method_spec(str(settings["method"]["name"]))
     if method.loss is None and not settings["loss"].get("name"):
+        _without_loss(settings, argv)
         settings["loss"] = {}
     elif "name" not in settings["loss"]:
         settings["loss"] = {"name": method.loss, **settings["loss"]}
@@ -152,6 +155,18 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
         if word.startswith("--"):
             _known(word[2:].removesuffix("+"), specs, "--")
     return _stamped(_tree(_parsed(specs, given, argv)))
+
+
+def _without_loss(settings: Mapping[str, Any], argv: Sequence[str]) -> None:
+    """Refuse settings of a loss for a method that has none, however they came."""
+    typed = [word.removeprefix("--loss.") for word in argv if word.startswith("--loss.")]
+    for setting in (*settings["loss"], *typed):
+        name = str(settings["method"]["name"])
+        own = setting in method_spec(name).settings
+        raise ValueError(
+            f"method '{name}' has its own objective and takes no loss, got loss.{setting}; "
+            f"{f'say --method.{setting}' if own else 'leave it out'}."
+        )
 
 
 def _without_code(settings: Mapping[str, Any]) -> Settings:
