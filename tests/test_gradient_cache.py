@@ -75,7 +75,7 @@ def test_a_learnable_temperature_labels_weights_and_mappings_take_part():
     def embed(view):
         return ours(view["x"]) if view["note"] == "as it is" else None
 
-    cached(b, embed, 3)(*views, labels=labels, weights=weights).backward()
+    cached(b, embed, 3, module=layers.ModuleList([ours, b]))(*views, labels=labels, weights=weights).backward()
     assert_alike(gradients(ours), gradients(plain), rtol=1e-9, atol=1e-12)
     assert_alike(gradients(b), gradients(a), rtol=1e-9, atol=1e-12)
 
@@ -105,7 +105,9 @@ def test_mistakes_get_one_sentence():
     with pytest.raises(ValueError, match="must give one number"):
         cached(nn.NTXentLoss(reduction="none"), network())(*inputs())
     with pytest.raises(TypeError, match="must give a tensor of embeddings, got dict"):
-        cached(nn.NTXentLoss(), lambda x: {"z": x})(*inputs())
+        cached(nn.NTXentLoss(), lambda x: {"z": x}, module=network())(*inputs())
+    with pytest.raises(TypeError, match=r"is no nn.Module: say where its parameters are"):
+        cached(nn.NTXentLoss(), lambda x: x)
     with pytest.raises(ValueError, match=r"must hold as many items; they hold \{'a': 3, 'b': 2\}"):
         cached(nn.NTXentLoss(), network())({"a": torch.ones(3), "b": torch.ones(2)})
     value = cached(nn.NTXentLoss(), network())(*inputs())
@@ -114,19 +116,40 @@ def test_mistakes_get_one_sentence():
         value.backward()
 
 
+class Whole(layers.Module):
+    """Encoder and loss in one module, as trainers wrap them."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.loss = network(), nn.NTXentLoss(temperature.Learnable(0.2)).double()
+
+    def forward(self, *views):
+        return cached(self.loss, self.encoder, 2)(*views)
+
+
 def process(rank, folder):
     world.join(rank, 2, f"{folder}/meet")
-    encoder = layers.parallel.DistributedDataParallel(network())
-    mine = slice(0, 5) if rank == 0 else slice(5, 11)
-    cached(nn.NTXentLoss(0.2), encoder, 2)(*(x[mine] for x in inputs())).backward()
-    torch.save(gradients(encoder), f"{folder}/{rank}.pt")
+    mine = [x[:5] if rank == 0 else x[5:] for x in inputs()]
+    whole = Whole()
+    encoder = layers.parallel.DistributedDataParallel(whole.encoder)
+    for _ in range(2):
+        encoder.zero_grad()
+        cached(whole.loss, encoder, 2)(*mine).backward()
+    torch.save(gradients(encoder), f"{folder}/encoder{rank}.pt")
+    everything = layers.parallel.DistributedDataParallel(Whole())
+    for _ in range(2):
+        everything.zero_grad()
+        everything(*mine).backward()
+    torch.save(gradients(everything), f"{folder}/whole{rank}.pt")
     world.leave()
 
 
 @pytest.mark.skipif(not dist.is_available(), reason="torch without torch.distributed")
 def test_under_ddp_the_gradient_is_that_of_one_process(tmp_path):
     processes.two(process, str(tmp_path))
-    plain = network()
-    nn.NTXentLoss(0.2)(*(plain(x) for x in inputs())).backward()
+    plain = Whole()
+    plain.loss(*(plain.encoder(x) for x in inputs())).backward()
     for rank in (0, 1):
-        assert_alike(torch.load(tmp_path / f"{rank}.pt"), gradients(plain), rtol=1e-9, atol=1e-12)
+        around_encoder = torch.load(tmp_path / f"encoder{rank}.pt")
+        assert_alike(around_encoder, gradients(plain.encoder), rtol=1e-9, atol=1e-12)
+        assert_alike(torch.load(tmp_path / f"whole{rank}.pt"), gradients(plain), rtol=1e-9, atol=1e-12)

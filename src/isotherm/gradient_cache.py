@@ -9,7 +9,7 @@ forward pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -26,88 +26,104 @@ class Cached:
     """A loss of inputs instead of embeddings: ``value = cached(loss, encoder, chunk=64)(x0, x1)``, then ``backward()``.
 
     A view is a tensor of N items, or a mapping or sequence of such tensors, as a tokenizer gives; what else a mapping
-    holds goes to every chunk as it is. Further arguments (`negatives`, `labels`, `weights`) go to the loss.
+    holds goes to every chunk as it is. Further arguments (`negatives`, `labels`, `weights`) go to the loss. `module`
+    holds the parameters where encoder or loss is a function around them.
 
     The gradient is that of the whole batch. Dropout draws the same numbers in both passes. BN takes its statistics of
-    a chunk, as it does of a process's share, and counts each chunk once. A `DistributedDataParallel` encoder sends
-    gradients around once, after the last chunk. Not for ``find_unused_parameters`` or static graphs.
+    a chunk, as it does of a process's share, and counts each chunk once. Parameters get their gradient in one piece,
+    so that `DistributedDataParallel`, around the encoder or around all of it, sends it around once. The views get none.
     """
 
-    def __init__(self, loss: Callable[..., Tensor], encoder: Embedder, chunk: int = 64) -> None:
+    def __init__(
+        self, loss: Callable[..., Tensor], encoder: Embedder, chunk: int = 64, module: nn.Module | None = None
+    ) -> None:
         at_least(1, chunk=chunk)
-        for name, thing in {"loss": loss, "encoder": encoder}.items():
-            if not callable(thing):
-                raise TypeError(f"{name} must be something to call, got {type(thing).__name__}.")
+        if not callable(loss):
+            raise TypeError(f"loss must be something to call, got {type(loss).__name__}.")
+        if module is None and not isinstance(encoder, nn.Module):
+            kind = getattr(encoder, "__name__", type(encoder).__name__)
+            raise TypeError(f"the encoder {kind} is no nn.Module: say where its parameters are, module=….")
         self.loss, self.encoder, self.chunk = loss, encoder, chunk
+        given = (module,) if module is not None else (encoder, loss)
+        self.modules = [m for m in given if isinstance(m, nn.Module)]
 
     def __call__(self, *views: Any, **more: Any) -> Tensor:
         """The loss of these views; `backward()` on it, once, gives the parameters their gradient."""
         if not views:
             raise ValueError("at least 1 view is needed, got none.")
         chunks = [split(view, self.chunk) for view in views]
-        if not torch.is_grad_enabled():
-            return self.loss(*(torch.cat([self.encoder(part) for part in parts]) for parts in chunks), **more)
-        pledge = torch.ones((), requires_grad=True)  # parameters get their gradient on the side, as with a checkpoint
-        value: Tensor = _Twice.apply(pledge, self, chunks, more)  # type: ignore[no-untyped-call]
+        learning = {id(p): p for m in self.modules for p in m.parameters() if p.requires_grad}
+        if not (torch.is_grad_enabled() and learning):
+            embedded = [torch.cat([_checked(self.encoder(part)) for part in parts]) for parts in chunks]
+            return self.loss(*embedded, **more)
+        value: Tensor = _Twice.apply(self, chunks, more, *learning.values())  # type: ignore[no-untyped-call]
         return value
 
     def __repr__(self) -> str:
         return f"cached({self.loss!r}, {type(self.encoder).__name__}, chunk={self.chunk})"
 
 
-def cached(loss: Callable[..., Tensor], encoder: Embedder, chunk: int = 64) -> Cached:
+def cached(loss: Callable[..., Tensor], encoder: Embedder, chunk: int = 64, module: nn.Module | None = None) -> Cached:
     """A loss whose inputs are embedded `chunk` items at a time, with the gradient of the whole batch; see `Cached`."""
-    return Cached(loss, encoder, chunk)
+    return Cached(loss, encoder, chunk, module)
 
 
 class _Twice(torch.autograd.Function):
+    """Forward: embed without gradient, compare. Backward: embed again, chunk by chunk, and sum the gradients."""
+
     @staticmethod
-    def forward(ctx: Any, pledge: Tensor, cache: Cached, chunks: list[list[Any]], more: dict[str, Any]) -> Tensor:
-        states, first = [], []
-        with torch.no_grad(), _still_if_module(cache.encoder):
-            for part in (part for parts in chunks for part in parts):
-                states.append(chance())
-                first.append(_checked(cache.encoder(part)))
-        counts = [len(parts) for parts in chunks]
-        embedded = [torch.cat(first[sum(counts[:i]) : sum(counts[: i + 1])]) for i in range(len(counts))]
+    def forward(ctx: Any, cache: Cached, chunks: list[list[Any]], more: dict[str, Any], *learning: Tensor) -> Tensor:
+        states, embedded = [], []
+        with torch.no_grad(), ExitStack() as stack:
+            for module in cache.modules:
+                stack.enter_context(still(module))
+            for parts in chunks:
+                each = []
+                for part in parts:
+                    states.append(chance())
+                    each.append(_checked(cache.encoder(part)))
+                embedded.append(each)
         with torch.enable_grad():
-            leaves = [z.detach().requires_grad_() for z in embedded]
+            leaves = [torch.cat(each).detach().requires_grad_() for each in embedded]
             value = cache.loss(*leaves, **more)
         if not isinstance(value, Tensor) or value.ndim:
             raise ValueError("a cached loss must give one number; use reduction='mean' or 'sum'.")
-        ctx.cache, ctx.chunks, ctx.states, ctx.leaves, ctx.value = cache, chunks, states, leaves, value
-        ctx.sizes = [[len(z) for z in first[sum(counts[:i]) : sum(counts[: i + 1])]] for i in range(len(counts))]
-        ctx.autocast = {
-            kind: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-            for kind in dict.fromkeys(("cpu", leaves[0].device.type))
-        }
+        ctx.cache, ctx.learning, ctx.leaves, ctx.value = cache, learning, leaves, value
+        ctx.parts = list(zip((part for parts in chunks for part in parts), states, strict=True))
+        ctx.sizes = [[len(z) for z in each] for each in embedded]
+        kinds = dict.fromkeys(("cpu", leaves[0].device.type))
+        ctx.autocast = {kind: (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds}
         return value.detach()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, ...]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.value is None:
             raise RuntimeError("backward() of a cached loss works once: what it needs is gone. Call the loss again.")
-        encoder = ctx.cache.encoder
-        torch.autograd.backward(ctx.value, upstream)  # also of a learnable temperature
-        slopes = [
-            slope
-            for leaf, sizes in zip(ctx.leaves, ctx.sizes, strict=True)
-            for slope in (torch.zeros_like(leaf) if leaf.grad is None else leaf.grad).split(sizes)
-        ]
-        parts = [part for parts in ctx.chunks for part in parts]
+        learning: tuple[Tensor, ...] = ctx.learning
+        own: list[Tensor | None]  # such as that of a learnable temperature
+        slopes, own = _gradients(ctx.value, upstream, ctx.leaves, learning)
+        each = [slope for whole, sizes in zip(slopes, ctx.sizes, strict=True) for slope in whole.split(sizes)]
         after = chance()
-        for i, (part, state, slope) in enumerate(zip(parts, ctx.states, slopes, strict=True)):
+        for (part, state), slope in zip(ctx.parts, each, strict=True):
             take_chance(state)
-            last = i + 1 == len(parts)
-            with torch.enable_grad(), nullcontext() if last else _no_sync(encoder):
-                with _autocast_as(ctx.autocast):
-                    z = encoder(part)
-                if z.requires_grad:
-                    torch.autograd.backward(z, slope.to(z.dtype))
+            with torch.enable_grad(), _autocast_as(ctx.autocast):
+                z = ctx.cache.encoder(part)
+            if z.requires_grad:
+                _, more = _gradients(z, slope.to(z.dtype), [], learning)
+                own = [b if a is None else a if b is None else a + b for a, b in zip(own, more, strict=True)]
         take_chance(after)
-        ctx.value = ctx.leaves = ctx.states = ctx.chunks = None
-        return (None,) * 4
+        ctx.value = ctx.leaves = ctx.parts = None
+        return (None, None, None, *own)
+
+
+def _gradients(
+    of: Tensor, upstream: Tensor, leaves: Sequence[Tensor], learning: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """The gradients of the leaves, 0 where they take no part, and of the parameters."""
+    slopes = torch.autograd.grad(of, [*leaves, *learning], upstream, allow_unused=True)
+    ours = [torch.zeros_like(z) if g is None else g for z, g in zip(leaves, slopes, strict=False)]
+    return ours, list(slopes[len(leaves) :])
 
 
 def split(view: Any, chunk: int) -> list[Any]:
@@ -141,12 +157,6 @@ def _checked(z: Any) -> Tensor:
     return z
 
 
-def _no_sync(encoder: Any) -> AbstractContextManager[Any]:
-    """Where gradients would be sent around after each backward pass (DDP): only after the last."""
-    waiting = getattr(encoder, "no_sync", None)
-    return nullcontext() if waiting is None else waiting()
-
-
 @contextmanager
 def _autocast_as(state: Mapping[str, tuple[bool, torch.dtype]]) -> Iterator[None]:
     """The autocast that surrounded the first pass."""
@@ -157,10 +167,6 @@ def _autocast_as(state: Mapping[str, tuple[bool, torch.dtype]]) -> Iterator[None
             return
         with _autocast_as(dict(others)):
             yield
-
-
-def _still_if_module(encoder: Any) -> AbstractContextManager[None]:
-    return still(encoder) if isinstance(encoder, nn.Module) else nullcontext()
 
 
 def chance(device: torch.device | None = None) -> list[Tensor]:
