@@ -42,7 +42,7 @@ class ClipLoss(nn.Module):
     ) -> None:
         super().__init__()
         if use_horovod:
-            raise ValueError("use_horovod is not taken; processes meet by torch.distributed.")
+            raise ValueError("use_horovod is not taken; start the processes with torchrun.")
         self.make = make
 
     def forward(
