@@ -84,13 +84,20 @@ def query_view(views: Views, from_other_views: bool = False) -> list[Pairs]:
 def queued(views: Views, queue: Tensor, with_queries: bool = False, among: Views = ()) -> list[Pairs]:
     """MoCo v2: view 0 asks; its other views are positives; a queue of past keys holds the negatives.
 
-    `with_queries` adds the other items' queries to the negatives (CACR, Alg. 3), `among` the other items of further
-    views.
+    A queue (N, K, D) has K negatives for each query, which has no others. `with_queries` adds the other items' queries
+    to the negatives (CACR, Alg. 3), `among` the other items of further views.
     """
     views = unit_views(views)
-    negatives = unit(_like(queue, views[0], "negatives"), "negatives")
+    own = isinstance(queue, Tensor) and queue.ndim == 3
+    if own and len(queue) != len(views[0]):
+        raise ValueError(f"negatives must hold K rows per query, ({len(views[0])}, K, D); got {tuple(queue.shape)}.")
+    negatives = unit(_like(queue.flatten(0, 1) if own else queue, views[0], "negatives"), "negatives")
     queries, *partners = views
     positives = torch.stack([(queries * v).sum(1) for v in partners], 1)
+    if own:
+        mine = torch.arange(len(queries), device=queries.device)
+        others = Unlike(Same(mine, mine.repeat_interleave(queue.shape[1])), Nothing())
+        return [Pairs(queries, negatives, positives, others, queue.shape[1], partners=tuple(partners))]
     batch = [queries] if with_queries else []
     if among:
         batch += unit_views([queries, *among])[1:]

@@ -11,7 +11,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from isotherm.engine.masks import Mask
 
-Reduction = Literal["mean", "none"]
+Reduction = Literal["mean", "sum", "none"]
 """One number for the batch, or one per query (view-major: all of view 0, then view 1, …)."""
 
 TemperatureLike = float | Tensor | Callable[[Tensor], Tensor]

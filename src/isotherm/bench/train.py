@@ -24,12 +24,12 @@ def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, dict[str, fl
     """Seconds a step of each way, for each network."""
     results = {}
     for name, batch in NETWORKS.items():
-        contenders = _contenders(name, batch)
-        best = dict.fromkeys(contenders, float("inf"))
-        for what, call in contenders.items():
+        calls = contenders(name, batch)
+        best = dict.fromkeys(calls, float("inf"))
+        for what, call in calls.items():
             note(f"{name}: warming up", what)
             call()
-        for what, seconds in best_times(contenders, rounds):
+        for what, seconds in best_times(calls, rounds):
             best[what] = min(best[what], seconds)
             note(f"{name}: timing", f"{what} {2 * batch / best[what]:,.0f} views/s")
         results[name] = best
@@ -56,7 +56,8 @@ def has_bfloat16() -> bool:
     return cpuinfo.exists() and any(flag in cpuinfo.read_text() for flag in ("avx512_bf16", "amx_bf16", " bf16"))
 
 
-def _contenders(name: str, batch: int) -> dict[str, Callable[[], object]]:
+def contenders(name: str, batch: int) -> dict[str, Callable[[], object]]:
+    """A step of each way."""
     pixels = torch.randint(0, 256, (batch, 3, 32, 32), dtype=torch.uint8)
     ids = torch.arange(batch)
     make, loss = recipe("simclr-cifar"), NTXentLoss()

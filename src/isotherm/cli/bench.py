@@ -106,6 +106,36 @@ def _bench_sentences(arguments: argparse.Namespace) -> None:
     console.print(terminal.targets(sentences.targets(speeds)))
 
 
+def _bench_monitor(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import monitor
+
+    console = terminal.console()
+    with terminal.progress(console) as note:
+        best = monitor.run(arguments.rounds, note)
+    table = terminal.table("on this processor", "ms")
+    for name, seconds in best.items():
+        table.add_row(name, f"{seconds * 1e3:,.1f}")
+    console.print(table)
+    console.print(terminal.targets(monitor.targets(best)))
+
+
+def _bench_gradients(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import gradients
+
+    console = terminal.console()
+    with terminal.progress(console) as note:
+        errors = gradients.run(note)
+    if arguments.markdown:
+        print(gradients.markdown(errors))
+        return
+    table = terminal.table("two processes against one, float64", "setting", "loss", "error of value", "of gradient")
+    for e in errors:
+        numbers = map(gradients.shown, (e.value, e.gradient))
+        table.add_row(e.way.library, e.way.setting, e.way.objective, *numbers)
+    console.print(table)
+    console.print(terminal.targets(gradients.targets(errors)))
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """One of `isotherm bench`."""
@@ -165,6 +195,23 @@ BENCHMARKS = (
         rounds=4,
         run=_bench_sentences,
     ),
+    Benchmark(
+        "monitor",
+        "a look of isotherm.Monitor at every step against a ResNet-18 step",
+        "What measuring 512×128 embeddings costs beside a SimCLR step of ResNet-18 on 32×32 images; a minute.",
+        rounds=3,
+        run=_bench_monitor,
+    ),
+    Benchmark(
+        "gradients",
+        "value and gradient on two processes against one: ours, and every library that is installed",
+        "Two gloo processes with half a batch each, gradients averaged as DDP does, against one process with all of "
+        "it; ours, plain PyTorch, and lightly, pytorch-metric-learning, open_clip and sentence-transformers where "
+        "they are installed.",
+        rounds=1,
+        run=_bench_gradients,
+        examples=("isotherm bench gradients --markdown",),
+    ),
 )
 
 
@@ -186,5 +233,6 @@ def add(commands: terminal.Commands) -> None:
     only = "only this one: a name of ours, ./FILE.py:CLASS or package.module:CLASS; may be said several times"
     parsers["losses"].add_argument("--loss", action="append", default=[], metavar="LOSS", help=only)
     parsers["losses"].add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    parsers["gradients"].add_argument("--markdown", action="store_true", help="print the table of the guide")
     corpus = "text:PATH, or sentences (sentences)"
     parsers["sentences"].add_argument("--data", default="sentences", metavar="D", help=corpus)

@@ -1,16 +1,23 @@
-"""`isotherm inspect` and `isotherm compare`: is an embedding healthy, and which temperature suits it?"""
+"""`isotherm inspect` and `isotherm compare`: is an embedding healthy, and which temperature suits it?
+
+In Python: ``isotherm.inspect(array, labels)``.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from isotherm.files import check_places, put_json
 from isotherm.inspect import comparing
 from isotherm.inspect.comparing import Comparison, compare
 from isotherm.inspect.findings import Row, describe
 from isotherm.inspect.health import Health, examine, examine_embedding
+from isotherm.inspect.inspection import Inspection, inspection_of
 from isotherm.inspect.page import LAYOUTS, page_of
 from isotherm.inspect.reading import WHOLE, Embedding, Reading, read
 from isotherm.report import Page
@@ -19,6 +26,7 @@ __all__ = [
     "Comparison",
     "Embedding",
     "Health",
+    "Inspection",
     "Output",
     "Reading",
     "Row",
@@ -71,3 +79,32 @@ def run_compare(paths: Sequence[Path], reading: Reading = WHOLE, output: Output 
     comparison = compare(paths, reading)
     output.write(lambda: comparing.page_of(comparison, output.command), comparison.as_dict())
     return comparison
+
+
+class Inspect(ModuleType):
+    """This module, which can be called (docs/decisions/0029)."""
+
+    def __call__(
+        self,
+        z: Any,
+        labels: Any = None,
+        views: Any = None,
+        *,
+        name: str = "embedding",
+        drop: bool = False,
+        seed: int = 0,
+    ) -> Inspection:
+        """Is an embedding healthy, and which temperature suits it? Prints so; in a notebook, shows the page.
+
+        >>> look = isotherm.inspect(z, labels)      # (N, D) and (N,): numpy, torch, anything with __array__
+        >>> look.values["uniformity"], look.temperature, look.findings
+        >>> look.write("z.html")
+
+        `labels` may be words; −1, NaN and None mean no label. `views` (N, D) are other views of the same items. `drop`
+        leaves out rows that are not finite, zero, or without a label, which are an error otherwise. A path is read as
+        the command does.
+        """
+        return inspection_of(z, labels, views, name, drop, seed)
+
+
+sys.modules[__name__].__class__ = Inspect

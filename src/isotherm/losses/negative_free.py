@@ -131,7 +131,7 @@ class BYOLLoss(NegativeFree):
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
         values = 2 - 2 * _cosine(views)
-        return values if self.reduction == "none" else world.mean(values)
+        return self.reduced(values)
 
 
 class SimSiamLoss(NegativeFree):
@@ -153,7 +153,7 @@ class SimSiamLoss(NegativeFree):
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
         values = -_cosine(views)
-        return values if self.reduction == "none" else world.mean(values)
+        return self.reduced(values)
 
 
 def _cosine(views: Sequence[Tensor]) -> Tensor:

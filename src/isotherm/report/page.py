@@ -190,6 +190,11 @@ class Page:
             ]
         )
 
+    def _repr_html_(self) -> str:
+        """Inside a notebook: in a frame, so that neither page changes the other."""
+        style = "width: 100%; height: 640px; border: 1px solid #8884"
+        return f'<iframe srcdoc="{_text(self.html())}" style="{style}" title="{_text(self.title)}"></iframe>'
+
     def write(self, path: Path | str) -> Path:
         """Write the page, whole or not at all."""
         path = Path(path)

@@ -7,8 +7,7 @@ of the network.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from isotherm import world
+from isotherm.gradient_cache import chance, still, take_chance
 from isotherm.train.schedule import Schedule
 from isotherm.train.state import State
 from isotherm.types import Batch
@@ -179,31 +179,6 @@ def seed_chance(seed: int, device: torch.device) -> None:
     torch.default_generator.manual_seed(seed)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(seed)
-
-
-def chance(device: torch.device) -> list[Tensor]:
-    """Where the random numbers of the processor and of the device are."""
-    here = [torch.get_rng_state()]
-    return [*here, torch.cuda.get_rng_state(device)] if device.type == "cuda" else here
-
-
-def take_chance(state: Sequence[Tensor], device: torch.device) -> None:
-    torch.set_rng_state(state[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state[1], device)
-
-
-@contextmanager
-def still(module: nn.Module) -> Iterator[None]:
-    """BN counts nothing: this pass will be made again."""
-    norms = [(m, m.momentum) for m in module.modules() if isinstance(m, _BatchNorm) and m.momentum is not None]
-    for m, _ in norms:
-        m.momentum = 0.0
-    try:
-        yield
-    finally:
-        for m, momentum in norms:
-            m.momentum = momentum
 
 
 def statistics(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
