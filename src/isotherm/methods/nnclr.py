@@ -43,7 +43,7 @@ class NNCLR(Method):
         self.register_buffer("place", torch.zeros((), dtype=torch.long))
         self.register_buffer("held", torch.zeros((), dtype=torch.long))
         self.filled = 0
-        self.register_load_state_dict_post_hook(NNCLR.recount)
+        self.register_load_state_dict_post_hook(NNCLR.recount)  # type: ignore[no-untyped-call]
         self.pending: Tensor | None = None
 
     def recount(self, _: object = None) -> None:

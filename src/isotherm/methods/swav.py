@@ -58,7 +58,7 @@ class SwAV(Method):
         self.register_buffer("queue", torch.zeros(given.views, queue, given.width))
         self.register_buffer("queued", torch.zeros((), dtype=torch.long))
         self.filled = 0
-        self.register_load_state_dict_post_hook(SwAV.recount)
+        self.register_load_state_dict_post_hook(SwAV.recount)  # type: ignore[no-untyped-call]
         self.pending: Tensor | None = None
 
     def recount(self, _: object = None) -> None:

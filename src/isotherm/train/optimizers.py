@@ -88,7 +88,8 @@ class LARS(torch.optim.Optimizer):
 
     def _move(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         """All of them at once: a kernel for each operation and not for each weight."""
-        steps = torch._foreach_add([w.grad for w in weights], weights, alpha=group["weight_decay"])
+        gradients = [w.grad for w in weights if w.grad is not None]
+        steps = torch._foreach_add(gradients, weights, alpha=group["weight_decay"])
         if group["adapt"]:
             size, slope = (torch.stack(torch._foreach_norm(tensors)) for tensors in (weights, steps))
             ratio = torch.where((size > 0) & (slope > 0), group["trust"] * size / slope, 1.0)

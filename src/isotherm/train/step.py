@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from isotherm import world
@@ -82,7 +83,7 @@ class Stepper:
         try:
             with without_waiting():
                 self._advance(batch)
-        except (ValueError, torch.linalg.LinAlgError):
+        except (ValueError, LinAlgError):
             if world.size() > 1:  # the others know nothing of it
                 raise
             self._go_back(self.state.step + 1)
