@@ -25,7 +25,7 @@ CASES = {name: {"method": name} for name, spec in METHODS.items() if spec.encode
     "macl, learnable": {"loss": "MACLLoss", "loss.temperature": LEARNABLE},
     "learnable": {"loss.temperature": LEARNABLE},
     "swav with a queue": {"method": "swav", "method.queue": 64, "method.queue_start": 0},
-    "mocov2 with labels beside": {"method": "mocov2", "method.queue": 100, "method.intra_batch": True},
+    "mocov2 with the batch beside": {"method": "mocov2", "method.queue": 100, "method.intra_batch": True},
     "blur and solarize": {"recipe": "byol", "size": 16},
     "small crops": {"small_crops": 2, "small_size": 6},
     "parts": {"parts": 2},
