@@ -19,6 +19,7 @@ from isotherm import world
 from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
 from isotherm.engine.once import once_differentiable
 from isotherm.types import Pairs
+from isotherm.waiting import may_wait, spoilt
 
 Views = Sequence[Tensor]
 
@@ -141,7 +142,7 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
     if index.shape != (len(q),):
         raise ValueError(f"index must name one bank entry per query, shape ({len(q)},); got {tuple(index.shape)}.")
     entries = unit(_like(bank, q, "bank"), "bank")
-    if len(index) and not (int(index.min()) >= 0 and int(index.max()) < len(entries)):
+    if may_wait() and len(index) and not (int(index.min()) >= 0 and int(index.max()) < len(entries)):
         raise ValueError(
             f"index reaches from {int(index.min())} to {int(index.max())}; the bank has {len(entries)} entries."
         )
@@ -151,9 +152,12 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
             raise ValueError("banked needs at least 2 entries in the bank to have a negative, got 1.")
         columns = torch.arange(len(entries), device=q.device)
         return [Pairs(q, entries, positives, Same(index, columns), len(entries) - 1)]
-    if not len(among) or not (int(among.min()) >= 0 and int(among.max()) < len(entries)):
+    known = len(among) > 0
+    if may_wait() and known:
+        known = int(among.min()) >= 0 and int(among.max()) < len(entries)
+    if not known:
         raise ValueError(f"among must name entries of the bank, which has {len(entries)}; got {len(among)} of them.")
-    if torch.isin(index, among).any():
+    if may_wait() and torch.isin(index, among).any():
         raise ValueError("among must not hold a query's own entry; draw the negatives from the rest of the bank.")
     return [Pairs(q, entries[among], positives, Nothing(), len(among))]
 
@@ -166,16 +170,9 @@ def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
         raise ValueError(f"labels must hold one label per embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
     everyone = _Everyone([z])
     every_label = world.gather(labels)
-    kinds, place, counts = torch.unique(every_label, return_inverse=True, return_counts=True)
-    if (counts < 2).any():
-        lonely = kinds[counts < 2][:3].tolist()
-        raise ValueError(
-            f"every label needs at least 2 embeddings to have a positive; these have 1: {lonely}"
-            f"{' …' if int((counts < 2).sum()) > 3 else ''}. Drop them or sample the batch by label."
-        )
-    mine = place[everyone.mine]
+    place, others = _classes(every_label)
     itself: Mask = Same(everyone.mine, everyone.all) if world.size() > 1 else Periodic(len(z))
-    same = Same(mine, place)
+    same = Same(place[everyone.mine], place)
     return [
         Pairs(
             z,
@@ -185,9 +182,26 @@ def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
             negatives=0,
             only_positives=Unlike(same, itself),
             itself=itself,
-            positive_counts=(counts[mine] - 1).to(z.dtype),
+            positive_counts=others[everyone.mine].to(z.dtype),
         )
     ]
+
+
+def _classes(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """A whole number for each label, and how many others have it; there must be one."""
+    if not may_wait():
+        ordered = labels.sort().values
+        place, behind = (torch.searchsorted(ordered, labels, side=side) for side in ("left", "right"))
+        others = (behind - place - 1).to(torch.float32)
+        return place, spoilt(others, others == 0)
+    kinds, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    if (counts < 2).any():
+        lonely = kinds[counts < 2][:3].tolist()
+        raise ValueError(
+            f"every label needs at least 2 embeddings to have a positive; these have 1: {lonely}"
+            f"{' …' if int((counts < 2).sum()) > 3 else ''}. Drop them or sample the batch by label."
+        )
+    return place, counts[place] - 1
 
 
 def unit(z: Tensor, name: str) -> Tensor:
@@ -205,7 +219,7 @@ def as_views(views: Views, at_least: int = 1) -> list[Tensor]:
     items = _Everyone(views).total
     if items < at_least:
         raise ValueError(f"at least {at_least} items are needed, got {items}. Use a larger batch.")
-    for i, view in enumerate(views):
+    for i, view in enumerate(views if may_wait() else []):
         finite = torch.isfinite(view.detach()).all(1)
         if not finite.all():
             raise ValueError(_bad_rows(~finite, "NaN or infinite numbers", [f"view {i}"]))
@@ -247,7 +261,9 @@ ORDINARY = (1e-15, 1e15)
 def _unit_rows(z: Tensor, names: Sequence[str]) -> Tensor:
     """`z` with unit rows; `names` are those of its equal parts, for the error."""
     lengths = torch.linalg.vector_norm(z.detach(), dim=1)
-    if not (ORDINARY[0] < lengths.min().item() and lengths.max().item() < ORDINARY[1]):
+    if not may_wait():
+        lengths = spoilt(lengths, ~((lengths > ORDINARY[0]) & (lengths < ORDINARY[1])))
+    elif not (ORDINARY[0] < lengths.min().item() and lengths.max().item() < ORDINARY[1]):
         # rare: something is wrong, or so long or short that its square leaves the float type
         largest = z.detach().abs().amax(1, keepdim=True)
         for bad, what in (

@@ -7,7 +7,9 @@ of one process holding the whole batch, also when the local batches differ in si
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,23 @@ def rank() -> int:
     return dist.get_rank() if size() > 1 else 0
 
 
+_EQUAL = ContextVar("equal shares", default=False)
+
+
+@contextmanager
+def equal_shares(known: bool = True) -> Iterator[None]:
+    """Inside, if that is `known`, everybody brings as many rows as this process, and nobody is asked how many."""
+    before = _EQUAL.set(known)
+    try:
+        yield
+    finally:
+        _EQUAL.reset(before)
+
+
 def everyone(numbers: Sequence[int], device: torch.device) -> list[list[int]]:
     """What each process brings, given that this one brings these whole numbers."""
-    if size() == 1:
-        return [list(numbers)]
+    if size() == 1 or _EQUAL.get():
+        return [list(numbers)] * size()
     mine = torch.tensor(list(numbers), device=device)
     result = [torch.zeros_like(mine) for _ in range(size())]
     dist.all_gather(result, mine)
@@ -74,25 +89,22 @@ def total(rows: Tensor) -> Tensor:
     return rows if size() == 1 else _Total.apply(rows)  # type: ignore[no-untyped-call]
 
 
-def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Every process gets the mean of everyone's gradients; who has none counts as zero, unless nobody has one."""
+def begin_sum(tensor: Tensor) -> Callable[[], object]:
+    """Begin to replace a tensor by the sum of everyone's; it is there after the result is called."""
     if size() == 1:
-        return
-    mine = list(parameters)
-    has = torch.tensor([float(p.grad is not None) for p in mine], device=mine[0].device)
-    dist.all_reduce(has, dist.ReduceOp.MAX)
-    mine = [p for p, anybody in zip(mine, has.tolist(), strict=True) if anybody]
-    for p in mine:
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-    grads = [p.grad for p in mine if p.grad is not None]
-    for kind in dict.fromkeys((g.dtype, g.device) for g in grads):
-        alike = [g for g in grads if (g.dtype, g.device) == kind]
-        together = torch.cat([g.flatten() for g in alike])  # one message instead of one per parameter
-        dist.all_reduce(together)
-        together /= size()
-        for g, part in zip(alike, together.split([g.numel() for g in alike]), strict=True):
-            g.copy_(part.view_as(g))
+        return lambda: None
+    work = dist.all_reduce(tensor, async_op=True)
+    assert work is not None
+    waiting: Callable[[], object] = work.wait
+    return waiting
+
+
+def largest(values: Tensor) -> Tensor:
+    """The largest of everyone's numbers, entry by entry. No gradient."""
+    if size() > 1:
+        values = values.clone()
+        dist.all_reduce(values, dist.ReduceOp.MAX)
+    return values
 
 
 def any_of(flag: bool, device: torch.device) -> bool:

@@ -72,9 +72,11 @@ def _bench_train(arguments: argparse.Namespace) -> None:
     with terminal.progress(console) as note:
         seconds = train.run(arguments.rounds, note)
     table = terminal.table("32×32, float32 unless said", *seconds)
-    for what in (train.ALONE, train.STEP, train.FAST):
-        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" for best in seconds.values()))
+    for what in (train.ALONE, train.STEP, train.COMPILED, train.FAST):
+        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" if what in best else "–" for best in seconds.values()))
     console.print(table)
+    if why := train.why_not_compiled():
+        console.print(f"torch.compile does not work here: {why}", highlight=False, markup=False)
     console.print(terminal.targets(train.targets(seconds)))
     if not train.has_bfloat16():
         console.print("This processor has no bfloat16 instructions: the bar on bfloat16 is not judged here.")

@@ -14,6 +14,7 @@ from torch import Tensor
 from isotherm.data.images import Images
 from isotherm.data.overlay import Blend, Overlay, Places, nine_corners, resized
 from isotherm.streams import uniforms
+from isotherm.waiting import brought
 
 RANDBIT = "randbit"
 DIGIT = "digit"
@@ -37,8 +38,8 @@ def append_bits(view: Tensor, images: Images, indices: Tensor) -> Tensor:
     """The view with the RandBit planes of its images, which stand at these indices; as it is where there are none."""
     if not images.bits:
         return view
-    code = images.more_labels[RANDBIT][indices].to(view.device)
-    planes = (code[:, None] >> torch.arange(images.bits, device=view.device)) & 1
+    code = images.more_labels[RANDBIT][indices]
+    planes = (brought(code, view.device)[:, None] >> torch.arange(images.bits, device=view.device)) & 1
     n, _, h, w = view.shape
     return torch.cat([view, planes[:, :, None, None].expand(n, images.bits, h, w).to(view.dtype)], 1)
 

@@ -121,14 +121,14 @@ class _Reduce(torch.autograd.Function):
         scratch = Scratch(queries)
         limits = None
         if plan.top_k is not None:
-            limits = Limits.empty(queries)
-            strips = Strips(queries, others, plan.hidden, plan.top_k, scratch)
-            for rows in blocks(n, plan.strip):
-                _add(plan, strips.largest(rows, limits), (Side(1, rows),), [_hide(None)] * len(sums), sums, scratch)
+            limits = Limits.empty(queries, others, plan.strip)
+            strips = Strips(queries, others, plan.hidden, plan.top_k, limits, scratch)
+            for rows in [] if limits.all_close else blocks(n, plan.strip):
+                _add(plan, strips.largest(rows), (Side(1, rows),), [_hide(None)] * len(sums), sums, scratch)
             for close in limits.close_strips(plan.strip):
                 s, near = strips.whole(close)
-                again = [Sums.start(len(close), queries, plan.fixed) for _ in sums]
-                _add(plan, s, (Side(1, slice(0, len(close))),), [_hide(near == 0)] * len(sums), again, scratch)
+                again = [Sums.start(len(s), queries, plan.fixed) for _ in sums]
+                _add(plan, s, (Side(1, slice(0, len(s))),), [_hide(near == 0)] * len(sums), again, scratch)
                 for total, part in zip(sums, again, strict=True):
                     total.put(close, part)
         else:
@@ -167,7 +167,8 @@ class _Reduce(torch.autograd.Function):
         dp: list[Tensor | None] = [None] * len(plan.parameters())
         scratch = Scratch(queries)
         with torch.autocast(queries.device.type, enabled=False):
-            for tile in plan.tiles(len(queries), len(others)):
+            whole = ctx.limits is not None and ctx.limits.all_close
+            for tile in [] if whole else plan.tiles(len(queries), len(others)):
                 s = _similarities(queries, others, tile, scratch)
                 sides = tile.pulled if ctx.limits is None else _near(s, tile.pulled, ctx.limits, scratch)
                 ds = _pulled(plan, s, sides, _hides(plan, tile), tile.on_diagonal, gradients, dp, scratch)
@@ -177,12 +178,14 @@ class _Reduce(torch.autograd.Function):
                     dc[tile.cols].addmm_(ds.T, queries[tile.rows])
             if ctx.limits is not None:
                 assert plan.top_k is not None
-                strips = Strips(queries, others, plan.hidden, plan.top_k, scratch)
+                strips = Strips(queries, others, plan.hidden, plan.top_k, ctx.limits, scratch)
                 for rows in ctx.limits.close_strips(plan.strip):
                     s, near = strips.whole(rows)
                     hides = [_hide(None)] * k
                     ds = _pulled(plan, s, (Side(1, rows, near),), hides, False, gradients, dp, scratch)
-                    if dq is not None:
+                    if dq is not None and isinstance(rows, slice):
+                        dq[rows].addmm_(ds, others)
+                    elif dq is not None:
                         dq.index_add_(0, rows, ds @ others)
                     if dc is not None:
                         dc.addmm_(ds.T, queries[rows])

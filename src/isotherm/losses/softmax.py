@@ -11,11 +11,12 @@ from torch import Tensor
 from isotherm import temperature as temperatures
 from isotherm import world
 from isotherm.checks import number, one_of, positive
-from isotherm.engine import LogSumExp, Total, reduce
+from isotherm.engine import Elementwise, LogSumExp, Total, reduce
 from isotherm.losses.loss import Loss, full_precision, uncompiled
 from isotherm.pairing import as_views, cross_view, labelled
 from isotherm.temperature import scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
+from isotherm.waiting import may_wait
 
 __all__ = ["CMCLoss", "DySTreSSLoss", "InfoNCELoss", "MACLLoss", "NTXentLoss", "SupConLoss"]
 
@@ -213,15 +214,19 @@ class MACLLoss(Loss):
         self.alpha, self.threshold = positive("alpha", alpha), number("threshold", threshold)
 
     def per_query(self, pairs: Pairs) -> Tensor:
-        alignment = world.mean(pairs.positives.detach().mean(1)).item()
-        factor = temperatures.AlignmentAware(self.alpha, self.threshold).factor(alignment)
-        energy = scaled(self.temperature, times=1 / factor)
+        energy = self._energy(world.mean(pairs.positives.detach().mean(1)))
         (negatives,) = reduce(pairs, LogSumExp(energy))
         behind = gap(energy(pairs.positives), negatives)
         x = torch.logaddexp(behind, behind.new_zeros(())).detach()  # −log P
         value = torch.where(x < 1e-4, 1 + x / 2, x / -torch.expm1(-x))  # x/(1 − P)
         # d(−log P) = (1 − P) d(gap), so the weighted gradient is that of the gap itself, also where 1 − P underflows
         return (behind + (value - behind).detach()).mean(1)
+
+    def _energy(self, alignment: Tensor) -> Elementwise:
+        aware, base = temperatures.AlignmentAware(self.alpha, self.threshold), self.temperature
+        if may_wait() or not isinstance(base, int | float | temperatures.Learnable):
+            return scaled(base, times=1 / aware.factor(alignment.item()))
+        return scaled(aware.temperature(base.value() if isinstance(base, temperatures.Learnable) else base, alignment))
 
 
 class SupConLoss(Loss):

@@ -20,6 +20,7 @@ from isotherm.losses.loss import exactly, no_value_per_query
 from isotherm.losses.negative_free import NegativeFree, less_mean, standardized
 from isotherm.pairing import as_views
 from isotherm.types import Reduction
+from isotherm.waiting import brought, may_wait, spoilt
 
 __all__ = ["ARBLoss", "WMSELoss", "ZeroCLLoss", "ZeroFCLLoss", "ZeroICLLoss"]
 
@@ -93,7 +94,7 @@ class WMSELoss(NegativeFree):
         seed, step = self.moment or (self._drawn_seed(device), 0)
         for i in range(self.iterations):
             order = streams.permutation(n, seed=seed, epoch=step, view=FIRST_STREAM + i)
-            yield from torch.tensor(order, device=device).tensor_split(parts)
+            yield from brought(torch.tensor(order), device).tensor_split(parts)
 
     def _drawn_seed(self, device: torch.device) -> int:
         where = "cpu" if self.generator is None else self.generator.device
@@ -106,7 +107,9 @@ class WMSELoss(NegativeFree):
         covariance = centred.mT @ centred / (z.shape[1] - 1)
         identity = torch.eye(z.shape[2], dtype=z.dtype, device=z.device)
         factor, failed = torch.linalg.cholesky_ex((1 - self.eps) * covariance + self.eps * identity)
-        if failed.any():
+        if not may_wait():
+            factor = spoilt(factor, (failed != 0)[:, None, None])
+        elif failed.any():
             raise ValueError(
                 f"the covariance of {z.shape[1]} embeddings of {z.shape[2]} numbers has no Cholesky factor: they "
                 f"depend on each other. Use a larger eps, got {self.eps:g}, or a narrower head (--head.width)."

@@ -16,6 +16,7 @@ from isotherm.methods.method import Given, Method, Network, through
 from isotherm.pairing import in_batch
 from isotherm.schedules import temperature_range
 from isotherm.types import Batch
+from isotherm.waiting import may_wait
 
 STEEPEST = 3.0
 """The largest gradient that a temperature follows, as in the authors' code."""
@@ -147,7 +148,7 @@ class ISogCLR(Method):
                 f"the batch, shape ({n},); got {None if items is None else tuple(items.shape)}."
             )
         room = len(self.temperatures)
-        if len(items) and not (int(items.min()) >= 0 and int(items.max()) < room):
+        if may_wait() and len(items) and not (int(items.min()) >= 0 and int(items.max()) < room):
             raise ValueError(
                 f"items {int(items.min())} to {int(items.max())} came, and iSogCLR remembers {room}: make it for as "
                 "many as the data has, Given(items=…), and number them from 0."

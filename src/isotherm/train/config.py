@@ -190,6 +190,7 @@ class Runtime:
     compile: bool = setting(False, "torch.compile the network")
     log: list[str] = setting([], "also to tensorboard or wandb (extra 'tracking')")
     log_every: int = setting(50, "steps between lines of metrics.jsonl")
+    careful: bool | None = setting(None, "look at every step before the next; null: on a processor, where it is free")
     quiet: bool = setting(False, "no progress")
 
     def __post_init__(self) -> None:

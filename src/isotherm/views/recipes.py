@@ -70,10 +70,9 @@ class View:
         if self.gray:
             x = do.to_gray(x, u[:, 10] < self.gray)
         if self.blur:
-            rows = torch.nonzero(u[:, 11] < self.blur)[:, 0]
-            sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[rows, 12]
-            blurred = do.gaussian_blur(x[rows], sigma, radius=max(1, round(0.05 * size[0])))
-            x = x.index_copy_(0, rows, blurred)
+            radius = max(1, round(0.05 * size[0]))
+            sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[:, 12]
+            x = do.changed(x, u[:, 11] < self.blur, lambda part, each: do.gaussian_blur(part, each, radius), sigma)
         if self.solarize:
             x = do.solarize(x, u[:, 13] < self.solarize)
         return x
@@ -81,7 +80,7 @@ class View:
     def _boxes(self, pixels: Tensor, u: Tensor) -> Tensor:
         height, width = pixels.shape[2:]
         if self.scale is None:
-            whole = torch.tensor([0.0, 0.0, height, width], device=pixels.device)
+            whole = do.constant((0.0, 0.0, float(height), float(width)), pixels.device)
             return whole.expand(len(pixels), 4)
         return do.crop_boxes(u[:, :4], height, width, self.scale, self.ratio)
 
@@ -143,7 +142,7 @@ class Recipe:
             return x
         if len(self.mean) not in (1, x.shape[1]):
             raise ValueError(f"{self.name} normalizes {len(self.mean)} channels, the images have {x.shape[1]}.")
-        mean, std = (torch.tensor(v, device=x.device)[:, None, None] for v in (self.mean, self.std))
+        mean, std = (do.constant(v, x.device)[:, None, None] for v in (self.mean, self.std))
         return x.sub_(mean).div_(std)
 
 

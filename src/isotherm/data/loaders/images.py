@@ -13,6 +13,7 @@ from isotherm.data.loaders.dealing import Dealing, batches_of, check, dealt, shu
 from isotherm.data.probing import append_bits
 from isotherm.types import Batch
 from isotherm.views.recipes import Recipe
+from isotherm.waiting import brought
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +46,8 @@ class Loader(Dealing):
         return dealt(self, self._batch, epoch, start)
 
     def _batch(self, indices: Tensor, epoch: int) -> Batch:
-        pixels = self.images.at(indices).to(self.device, non_blocking=True)
-        ids = self.images.ids[indices].to(self.device)
+        pixels = brought(self.images.at(indices), self.device)
+        ids = brought(self.images.ids[indices], self.device)
         views = self.recipe(pixels, ids, seed=self.seed, epoch=epoch)
         views = [append_bits(view, self.images, indices) for view in views]
-        return Batch(views, self.images.labels[indices].to(self.device), indices.to(self.device))
+        return Batch(views, brought(self.images.labels[indices], self.device), brought(indices, self.device))
