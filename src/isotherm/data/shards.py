@@ -59,6 +59,8 @@ class Shards:
     """which shard each sample lies in"""
     parts: Mapping[str, Extents]
     """by extension, in lower case"""
+    spelled: Mapping[str, str]
+    """extensions as the first file has them: JPEG"""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -123,6 +125,7 @@ def open_shards(where: str | Path | Sequence[str | Path], note: Callable[[int, i
             e: Extents(*(np.concatenate(column) for column in zip(*(t.extents(e) for t in tables), strict=True)))
             for e in extensions
         },
+        {e: spelling for table in reversed(tables) for e, spelling in table.spelled.items()},
     )
 
 
@@ -185,6 +188,7 @@ class _Table:
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{path}: the files of sample '{twice}' do not lie together. Make the shard anew, sorted.")
         self.keys, self.parts = Names(names), starts
+        self.spelled = {p.extension: p.name[len(p.name) - len(p.extension) :] for parts in samples for p in parts}
 
     def extents(self, extension: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         table = np.full((2, len(self.keys)), -1, dtype=np.int64)

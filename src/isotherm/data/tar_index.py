@@ -9,9 +9,9 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from isotherm.files import write_whole
+from isotherm.files import write_bytes
 
 BLOCK = 512
 VERSION = "v1.2"
@@ -31,11 +31,7 @@ def write_index(path: Path, samples: Iterable[Sequence[Part]]) -> None:
     """Write the index of these samples. Names with spaces have no place in it."""
     lines = [" ".join(f"{p.extension} {p.start} {p.size} {p.name}" for p in parts) for parts in samples]
     text = "\n".join([f"{VERSION} {len(lines)}", *lines, ""]).encode("utf-8", "surrogateescape")
-
-    def write(file: BinaryIO) -> None:
-        file.write(text)
-
-    write_whole(path, write)
+    write_bytes(path, text)
 
 
 def scan(path: Path) -> Iterator[list[Part]]:
@@ -45,7 +41,7 @@ def scan(path: Path) -> Iterator[list[Part]]:
     try:
         with tarfile.open(path, "r:") as tar:
             while (member := tar.next()) is not None:
-                tar.members = []  # else it keeps them all
+                tar.members = []  # type: ignore[attr-defined]  # else it keeps them all
                 if not member.isreg():
                     continue
                 its_key, extension = split_name(member.name)

@@ -8,7 +8,7 @@ operation off leaves the others as they were.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -61,6 +61,11 @@ class View:
             x = do.resized_crop(pixels, self._boxes(pixels, u), size, u[:, 4] < self.flip)
         else:
             x = do.unit_range(pixels)
+        return self.change(x, u, order)
+
+    def change(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
+        """This view of images that are cropped and mirrored already, float in [0, 1], from the same numbers."""
+        size = (x.shape[2], x.shape[3])
         if self.rotate or self.shift or self.zoom:
             angle = (2 * u[:, 14] - 1) * math.radians(self.rotate)
             zoom = 1 + (2 * u[:, 17] - 1) * self.zoom
@@ -117,16 +122,45 @@ class Recipe:
             raise ValueError(f"{self.name} takes uint8 images (N, C, H, W), got {pixels.dtype} {tuple(pixels.shape)}.")
         if ids.shape != (len(pixels),):
             raise ValueError(f"{self.name} needs one id an image, shape ({len(pixels)},); got {tuple(ids.shape)}.")
+        return self._views(lambda numbers: pixels.repeat(len(numbers), 1, 1, 1), View.draw, ids, seed, epoch)
+
+    def from_crops(self, crops: Sequence[Tensor], ids: Tensor, *, seed: int = 0, epoch: int = 0) -> list[Tensor]:
+        """The same of crops taken from the whole images with `crop_numbers`: uint8 (N, C, size, size) each."""
+
+        def change(view: View, part: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
+            return view.change(do.unit_range(part), u, order)
+
+        return self._views(lambda numbers: torch.cat([crops[i] for i in numbers]), change, ids, seed, epoch)
+
+    def crop_numbers(self, ids: Tensor, tries: int, *, seed: int = 0, epoch: int = 0) -> Tensor:
+        """What the crops of each image are drawn from, (N, views and small crops, 5 + 4·(tries − 1)).
+
+        Area, aspect, top, left and mirror, as `View.draw` takes them; then the first four for each further try.
+        """
+        count = DRAWS + 4 * (tries - 1)
+        every = range(len(self.views) + len(self.small))
+        u = torch.stack([uniforms(ids, count, seed=seed, epoch=epoch, view=i) for i in every], 1)
+        return torch.cat([u[:, :, :5], u[:, :, DRAWS:]], 2)
+
+    def _views(
+        self,
+        take: Callable[[list[int]], Tensor],
+        draw: Callable[[View, Tensor, Tensor, Sequence[int]], Tensor],
+        ids: Tensor,
+        seed: int,
+        epoch: int,
+    ) -> list[Tensor]:
+        """The views and small crops, drawn from what `take` gives for those of one kind, by their numbers."""
         order = permutation(4, seed=seed, epoch=epoch, view=0)
         by_number: dict[int, Tensor] = {}
         every = (*self.views, *self.small)
-        with torch.autocast(pixels.device.type, enabled=False):  # the same views, whatever surrounds them
+        with torch.autocast(ids.device.type, enabled=False):  # the same views, whatever surrounds them
             for view in dict.fromkeys(every):  # views of one kind are drawn together
                 numbers = [i for i, v in enumerate(every) if v == view]
                 u = torch.cat([uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=i) for i in numbers])
-                images = pixels.repeat(len(numbers), 1, 1, 1)
+                images = take(numbers)
                 parts = zip(_parts(images), _parts(u, like=images), strict=True)
-                batches = [self.normalized(view.draw(p, n, order)) for p, n in parts]
+                batches = [self.normalized(draw(view, p, n, order)) for p, n in parts]
                 together = batches[0] if len(batches) == 1 else torch.cat(batches)
                 by_number |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
         return [by_number[i] for i in range(len(every))]

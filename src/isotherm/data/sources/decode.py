@@ -6,12 +6,16 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from isotherm.checks import count
 from isotherm.data.decoding.one_image import Source, in_mode, must_not_be_huge, open_image, undecodable
-from isotherm.data.sources.reading import Array, count
+
+Array = NDArray[Any]
 
 
 @dataclass
