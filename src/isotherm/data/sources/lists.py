@@ -7,6 +7,7 @@ its class.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -69,7 +70,10 @@ class Listed:
                 labels.append(label)
         there = [os.path.isfile(self.folder / path) for path in paths]
         absent = [self.folder / path for path, is_there in zip(paths, there, strict=True) if not is_there]
-        if len(absent) * (1 if bad == "error" else ABSENT) > len(paths) or len(absent) == len(paths):
+        if len(set(paths)) < len(paths):
+            twice = next(path for path, n in Counter(paths).items() if n > 1)
+            raise damaged(self.lists[0], f"{twice} is in it twice")
+        if absent and (bad == "error" or len(absent) * ABSENT > len(paths)):
             raise ValueError(
                 f"{self.lists[0]} names {count(len(absent), 'file')} of {len(paths):,} that are not there, such as "
                 f"{absent[0]}. Its paths must begin in {self.folder}."
