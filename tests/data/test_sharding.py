@@ -5,6 +5,7 @@ import tarfile
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from isotherm.cli import main
@@ -158,7 +159,7 @@ def test_keys_that_come_again_in_another_shard_are_other_images(tmp_path, monkey
         write_tar(tmp_path / "s" / f"{i}.tar", {"1.png": encoded(noise(8, 8, 3, seed=i)), "1.cls": b"0"})
     images = load(f"shards:{tmp_path / 's'}", size=8)
     assert len(set(images.ids.tolist())) == 2
-    pixels = images.at(images.labels.new_tensor([1]))[0].numpy()
+    pixels = images.at(torch.tensor([1]))[0].numpy()
     assert np.array_equal(pixels, noise(8, 8, 3, seed=1).transpose(2, 0, 1))
 
 
@@ -166,15 +167,9 @@ def test_a_damaged_image_is_named_with_its_shard(tmp_path, monkeypatch):
     monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "root"))
     path = write_tar(tmp_path / "shard-317.tar", {"0001.jpg": b"broken", "0001.cls": b"0", "0002.jpg": PNG})
     with pytest.warns(RuntimeWarning, match=r"shard-317\.tar: 0001\.jpg is not an image.*gray image stands"):
-        load(f"shards:{path}", size=8).at(open_rows(1))
+        load(f"shards:{path}", size=8).at(torch.arange(1))
     with pytest.raises(ValueError, match=r"shard-317\.tar: 0001\.jpg is not an image.*say bad='skip'"):
-        load(f"shards:{path}", size=8, bad="error").at(open_rows(1))
-
-
-def open_rows(n):
-    import torch  # noqa: PLC0415
-
-    return torch.arange(n)
+        load(f"shards:{path}", size=8, bad="error").at(torch.arange(1))
 
 
 def test_what_is_no_set_of_images_is_refused(tmp_path, monkeypatch):
@@ -204,6 +199,6 @@ def test_palette_cmyk_and_16_bit_images_are_read(tmp_path, monkeypatch):
         out = io.BytesIO()
         image.save(out, "JPEG" if name == "c" else "PNG")
         files[f"{name}.{'jpg' if name == 'c' else 'png'}"] = out.getvalue()
-    pixels = load(f"shards:{write_tar(tmp_path / 's.tar', files)}", size=9).at(open_rows(3))
+    pixels = load(f"shards:{write_tar(tmp_path / 's.tar', files)}", size=9).at(torch.arange(3))
     for each in pixels.float():
         assert abs(float(each.mean()) - noise(9, 9).mean()) < 4

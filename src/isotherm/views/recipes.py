@@ -18,6 +18,7 @@ from isotherm.checks import did_you_mean
 from isotherm.streams import permutation, uniforms
 from isotherm.views import operations as do
 
+Blur = Callable[[Tensor, Tensor, int], Tensor]
 DRAWS = 18
 LARGEST = 4096
 MOST = 1000  # views of an image; a list of them is made
@@ -63,7 +64,7 @@ class View:
             x = do.unit_range(pixels)
         return self.change(x, u, order)
 
-    def change(self, x: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
+    def change(self, x: Tensor, u: Tensor, order: Sequence[int], blur: Blur = do.gaussian_blur) -> Tensor:
         """This view of images that are cropped and mirrored already, float in [0, 1], from the same numbers."""
         size = (x.shape[2], x.shape[3])
         if self.rotate or self.shift or self.zoom:
@@ -77,7 +78,7 @@ class View:
         if self.blur:
             rows = torch.nonzero(u[:, 11] < self.blur)[:, 0]
             sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[rows, 12]
-            blurred = do.gaussian_blur(x[rows], sigma, radius=max(1, round(0.05 * size[0])))
+            blurred = blur(x[rows], sigma, max(1, round(0.05 * size[0])))
             x = x.index_copy_(0, rows, blurred)
         if self.solarize:
             x = do.solarize(x, u[:, 13] < self.solarize)
@@ -122,15 +123,35 @@ class Recipe:
             raise ValueError(f"{self.name} takes uint8 images (N, C, H, W), got {pixels.dtype} {tuple(pixels.shape)}.")
         if ids.shape != (len(pixels),):
             raise ValueError(f"{self.name} needs one id an image, shape ({len(pixels)},); got {tuple(ids.shape)}.")
-        return self._views(lambda numbers: pixels.repeat(len(numbers), 1, 1, 1), View.draw, ids, seed, epoch)
+        order = permutation(4, seed=seed, epoch=epoch, view=0)
+        by_number: dict[int, Tensor] = {}
+        every = (*self.views, *self.small)
+        with torch.autocast(pixels.device.type, enabled=False):  # the same views, whatever surrounds them
+            for view in dict.fromkeys(every):  # views of one kind are drawn together
+                numbers = [i for i, v in enumerate(every) if v == view]
+                u = torch.cat([uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=i) for i in numbers])
+                images = pixels.repeat(len(numbers), 1, 1, 1)
+                parts = zip(_parts(images), _parts(u, like=images), strict=True)
+                batches = [self.normalized(view.draw(p, n, order)) for p, n in parts]
+                together = batches[0] if len(batches) == 1 else torch.cat(batches)
+                by_number |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
+        return [by_number[i] for i in range(len(every))]
 
     def from_crops(self, crops: Sequence[Tensor], ids: Tensor, *, seed: int = 0, epoch: int = 0) -> list[Tensor]:
         """The same of crops taken from the whole images with `crop_numbers`: uint8 (N, C, size, size) each."""
-
-        def change(view: View, part: Tensor, u: Tensor, order: Sequence[int]) -> Tensor:
-            return view.change(do.unit_range(part), u, order)
-
-        return self._views(lambda numbers: torch.cat([crops[i] for i in numbers]), change, ids, seed, epoch)
+        order = permutation(4, seed=seed, epoch=epoch, view=0)
+        views = []
+        with torch.autocast(ids.device.type, enabled=False):
+            for number, (view, crop) in enumerate(zip((*self.views, *self.small), crops, strict=True)):
+                u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
+                x = torch.empty(crop.shape, dtype=torch.float32, device=crop.device)
+                for part, pixels, n in zip(_parts(x), _parts(crop), _parts(u, like=x), strict=True):
+                    changed = view.change(part.copy_(pixels).mul_(1 / 255), n, order, do.blur_in_blocks)
+                    changed = self.normalized(changed)
+                    if changed.data_ptr() != part.data_ptr():  # most operations work in place
+                        part.copy_(changed)
+                views.append(x)
+        return views
 
     def crop_numbers(self, ids: Tensor, tries: int, *, seed: int = 0, epoch: int = 0) -> Tensor:
         """What the crops of each image are drawn from, (N, views and small crops, 5 + 4·(tries − 1)).
@@ -141,29 +162,6 @@ class Recipe:
         every = range(len(self.views) + len(self.small))
         u = torch.stack([uniforms(ids, count, seed=seed, epoch=epoch, view=i) for i in every], 1)
         return torch.cat([u[:, :, :5], u[:, :, DRAWS:]], 2)
-
-    def _views(
-        self,
-        take: Callable[[list[int]], Tensor],
-        draw: Callable[[View, Tensor, Tensor, Sequence[int]], Tensor],
-        ids: Tensor,
-        seed: int,
-        epoch: int,
-    ) -> list[Tensor]:
-        """The views and small crops, drawn from what `take` gives for those of one kind, by their numbers."""
-        order = permutation(4, seed=seed, epoch=epoch, view=0)
-        by_number: dict[int, Tensor] = {}
-        every = (*self.views, *self.small)
-        with torch.autocast(ids.device.type, enabled=False):  # the same views, whatever surrounds them
-            for view in dict.fromkeys(every):  # views of one kind are drawn together
-                numbers = [i for i, v in enumerate(every) if v == view]
-                u = torch.cat([uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=i) for i in numbers])
-                images = take(numbers)
-                parts = zip(_parts(images), _parts(u, like=images), strict=True)
-                batches = [self.normalized(draw(view, p, n, order)) for p, n in parts]
-                together = batches[0] if len(batches) == 1 else torch.cat(batches)
-                by_number |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
-        return [by_number[i] for i in range(len(every))]
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The images themselves, resized if need be and normalized: what a probe sees."""

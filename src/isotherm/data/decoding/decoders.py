@@ -27,6 +27,12 @@ import isotherm
 from isotherm.data.declared import free_memory
 from isotherm.data.decoding.decoder import Failures, Task
 
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 26),  # the memory of an image is that of the one before, not new pages
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
+}
 TRIES = 3
 """Processes that may die over the same images before these are refused."""
 
@@ -108,7 +114,7 @@ class Decoders:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=[self._file.fileno()],
-                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, **SETTINGS, "PYTHONPATH": path},
             )
             self._own.process = process
             with self._lock:
