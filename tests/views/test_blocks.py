@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from isotherm.streams import uniforms
 from isotherm.views import operations as do
 from isotherm.views import recipe
 from isotherm.views.recipes import DRAWS
+
+SHAPES = [(64, 96, 3), (224, 224, 11), (40, 64, 2), (32, 32, 31), (8, 8, 9)]
 
 
 @pytest.mark.parametrize(("height", "width", "radius"), SHAPES)
@@ -35,7 +38,5 @@ def test_the_first_numbers_of_a_crop_are_those_of_its_view():
     how = recipe("simclr")
     numbers = how.crop_numbers(ids, 10, seed=3, epoch=2)
     assert numbers.shape == (4, 2, 5 + 36)
-    from isotherm.streams import uniforms  # noqa: PLC0415
-
     assert torch.equal(numbers[:, 1, :5], uniforms(ids, DRAWS, seed=3, epoch=2, view=1)[:, :5])
     assert len(numbers.unique()) > 0.99 * numbers.numel()

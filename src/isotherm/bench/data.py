@@ -34,6 +34,7 @@ from isotherm.data.decoding.decoders import processes
 from isotherm.data.loaders.images import Loader
 from isotherm.data.sets import load
 from isotherm.data.sharding import shard
+from isotherm.train.devices import keep_freed_memory
 from isotherm.views import recipe
 
 OURS, OURS_SHARDS = "isotherm, folder", "isotherm, shards"
@@ -66,6 +67,7 @@ class Result:
 def run(rounds: int, images: int, peers: bool, note: Callable[[str, str], None]) -> Result:
     """Images a second of each way; every image gives two views."""
     result = Result()
+    keep_freed_memory()  # as training does; the rivals' processes inherit it
     with TemporaryDirectory(prefix="isotherm-bench-") as place:
         folder = Path(place)
         note("making JPEGs", f"{images:,} of 500×375")
