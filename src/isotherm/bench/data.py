@@ -10,10 +10,13 @@ import contextlib
 import importlib
 import io
 import itertools
+import json
 import math
 import os
 import random
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +31,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 from torch import Tensor
 
+import isotherm
 from isotherm.bench.measure import Target
 from isotherm.bench.rivals import torchvision_that_imports
 from isotherm.data.decoding.decoders import processes
@@ -67,20 +71,15 @@ class Result:
 def run(rounds: int, images: int, peers: bool, note: Callable[[str, str], None]) -> Result:
     """Images a second of each way; every image gives two views."""
     result = Result()
-    keep_freed_memory()  # as training does; the rivals' processes inherit it
     with TemporaryDirectory(prefix="isotherm-bench-") as place:
         folder = Path(place)
         note("making JPEGs", f"{images:,} of 500×375")
         write_jpegs(folder / "images" / "train", images)
         shard(folder / "images", folder / "shards")
-        contenders: dict[str, Callable[[], Iterator[Any]]] = {
-            OURS: lambda: _ours(f"folder:{folder / 'images'}"),
-            OURS_SHARDS: lambda: _ours(f"shards:{folder / 'shards'}"),
-            **_rivals(folder, peers),
-        }
+        names = (OURS, OURS_SHARDS, *((TORCHVISION, WEBDATASET) if peers else (PILLOW,)))
         for number in range(rounds):
-            for name, start in contenders.items():
-                rate, work, peak = _turn(start)
+            for name in names:
+                rate, work, peak = _turn(name, folder)
                 result.rates.setdefault(name, []).append(rate)
                 result.work.setdefault(name, []).append(work)
                 result.memory[name] = max(result.memory.get(name, 0), peak)
@@ -121,24 +120,23 @@ def _ours(name: str) -> Iterator[Any]:
     return Loader(load(name, size=SIZE, **options), recipe("simclr", 2, SIZE), BATCH).epoch(0)
 
 
-def _rivals(folder: Path, peers: bool) -> dict[str, Callable[[], Iterator[Any]]]:
-    transform: Callable[[Any], Tensor] = simclr_by_pillow
-    name = PILLOW
-    if peers:
-        transform, name = _simclr_by_torchvision(), TORCHVISION
-    files = sorted(str(path) for path in (folder / "images").rglob("*.jpg"))
-    rivals: dict[str, Callable[[], Iterator[Any]]] = {name: lambda: _data_loader(_Files(files, transform), True)}
-    if peers:
-        shards = sorted(str(path) for path in (folder / "shards").glob("*.tar"))
-        rivals[WEBDATASET] = lambda: _data_loader(_web_dataset(shards, transform), False)
-    return rivals
+def _batches(name: str, folder: Path) -> Iterator[Any]:
+    """The batches of one contender."""
+    if name in (OURS, OURS_SHARDS):
+        keep_freed_memory()  # as training does
+        return _ours(f"folder:{folder / 'images'}" if name == OURS else f"shards:{folder / 'shards'}")
+    if name == PILLOW:
+        return _data_loader(_Files(folder / "images", simclr_by_pillow), True)
+    if name == TORCHVISION:
+        return _data_loader(_Files(folder / "images", _simclr_by_torchvision()), True)
+    return _data_loader(_web_dataset(folder / "shards", _simclr_by_torchvision()), False)
 
 
 class _Files(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
     """What everybody first writes: an image is opened, and transformed twice."""
 
-    def __init__(self, files: list[str], transform: Callable[[Any], Tensor]) -> None:
-        self.files, self.transform = files, transform
+    def __init__(self, folder: Path, transform: Callable[[Any], Tensor]) -> None:
+        self.files, self.transform = sorted(str(path) for path in folder.rglob("*.jpg")), transform
 
     def __len__(self) -> int:
         return len(self.files)
@@ -155,8 +153,9 @@ def _data_loader(dataset: Any, shuffle: bool) -> Iterator[Any]:
     yield from loader
 
 
-def _web_dataset(shards: list[str], transform: Callable[[Any], Tensor]) -> Any:
+def _web_dataset(folder: Path, transform: Callable[[Any], Tensor]) -> Any:
     wds = importlib.import_module("webdataset")
+    shards = sorted(str(path) for path in folder.glob("*.tar"))
     both = _Twice(transform)
     data = wds.WebDataset(shards, shardshuffle=100, workersplitter=wds.split_by_worker, empty_check=False)
     return data.shuffle(1000).decode("pilrgb").to_tuple("jpg").map_tuple(both).map(_first)
@@ -226,9 +225,22 @@ def simclr_by_pillow(whole: Any) -> Tensor:
     return torch.from_numpy(np.array(view)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
 
 
-def _turn(start: Callable[[], Iterator[Any]]) -> tuple[float, float, int]:
+def _turn(name: str, folder: Path) -> tuple[float, float, int]:
+    """What `_measured` gives, in a process of its own: nobody has another's memory or settings."""
+    home = str(Path(isotherm.__file__).parent.parent)
+    path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
+    sizes = json.dumps([BATCH, SIZE, BATCHES])
+    words = [sys.executable, "-m", "isotherm.bench.data", name, str(folder), sizes]
+    done = subprocess.run(words, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{name} failed: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+    rate, work, peak = json.loads(done.stdout.splitlines()[-1])
+    return rate, work, peak
+
+
+def _measured(name: str, folder: Path) -> tuple[float, float, int]:
     """Images a second of one contender, processor seconds an image, and memory."""
-    with closing(start()) as batches:  # type: ignore[type-var]
+    with closing(_batches(name, folder)) as batches:  # type: ignore[type-var]
         with _watched() as peak:  # looking costs the kernel time: not while it is taken
             for _ in itertools.islice(batches, BATCHES):
                 pass
@@ -281,3 +293,8 @@ def _memory(pid: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+if __name__ == "__main__":
+    BATCH, SIZE, BATCHES = json.loads(sys.argv[3])
+    print(json.dumps(_measured(sys.argv[1], Path(sys.argv[2]))))

@@ -5,9 +5,9 @@ extensions ``jpg``, ``cls`` and ``json``. The key ends at the first dot of the f
 one after another. Where they lie is read from an index beside the shard (``shard-000.idx``, the text that NVIDIA DALI's
 ``wds2idx`` writes) or, once, from the heads in the tar file; then the index is kept in the cache. Nothing is unpacked.
 
->>> shards = open_shards("shards-{000..127}.tar")       # or a folder, or a list of paths   # doctest: +SKIP
->>> shards.read(7, "jpg", "jpeg", "png")                # the bytes of the first of these parts that the sample has
->>> shards.keys[7], shards.name(7, "txt"), shards.has("txt")
+    shards = open_shards("shards-{000..127}.tar")       # or a folder, or a list of paths
+    shards.read(7, "jpg", "jpeg", "png")                # the bytes of the first of these parts that sample 7 has
+    shards.keys[7], shards.name(7, "txt"), shards.has("txt")
 
 Without torch: processes that only decode import it.
 """
