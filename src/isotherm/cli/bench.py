@@ -53,6 +53,23 @@ def _bench_views(arguments: argparse.Namespace) -> None:
     console.print(terminal.targets(views.targets(rates)))
 
 
+def _bench_data(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import data
+
+    console = terminal.console()
+    with terminal.mistakes(), terminal.progress(console) as note:
+        result = data.run(arguments.rounds, max(arguments.images, 10 * data.BATCH), arguments.peers, note)
+    table = terminal.table(
+        f"two views of 224×224, batch {data.BATCH}", "images/s", "ours against it", "processor ms/image", "GiB"
+    )
+    for name, rates in sorted(result.rates.items(), key=lambda item: -max(item[1])):
+        ratio = "" if name == data.OURS else f"{result.ratio(name):.2f}×"
+        work = f"{min(result.work[name]) * 1e3:.1f}"
+        table.add_row(name, f"{max(rates):,.0f}", ratio, work, f"{result.memory[name] / 2**30:.2f}")
+    console.print(table)
+    console.print(terminal.targets(data.targets(result)))
+
+
 def _bench_train(arguments: argparse.Namespace) -> None:
     from isotherm.bench import train
 
@@ -174,6 +191,16 @@ BENCHMARKS = (
         peers="also kornia",
     ),
     Benchmark(
+        "data",
+        "224-pixel views of JPEGs in a folder against torchvision and WebDataset",
+        "Images a second for two SimCLR views of 224×224 of 500×375 JPEGs, which are made in a temporary folder; "
+        "interleaved rounds, ratios of each round, and the memory of all processes.",
+        rounds=5,
+        run=_bench_data,
+        peers="torchvision itself instead of the same Pillow operations, and WebDataset; both must be installed",
+        examples=("isotherm bench data", "isotherm bench data --peers --images 20000"),
+    ),
+    Benchmark(
         "train",
         "a SimCLR step against its encoder alone",
         "What views, loss and optimizer add to the encoder's own forward and backward pass.",
@@ -230,6 +257,9 @@ def add(commands: terminal.Commands) -> None:
             parser.add_argument("--peers", action="store_true", help=f"{each.peers} (extra 'peers')")
         parser.set_defaults(run=each.run)
         parsers[each.name] = parser
+    parsers["data"].add_argument(
+        "--images", type=terminal.positive, default=20_000, metavar="N", help="JPEGs in the folder (20000)"
+    )
     sizes = "batch sizes (128 1024 4096 8192)"
     parsers["losses"].add_argument("--pairs", type=terminal.positive, nargs="+", metavar="N", help=sizes)
     only = "only this one: a name of ours, ./FILE.py:CLASS or package.module:CLASS; may be said several times"

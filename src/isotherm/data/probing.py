@@ -73,7 +73,7 @@ def digits_on_images(
     kept_digits = torch.argsort(uniforms(digits.ids, 1, seed=seed, epoch=0, view=-3)[:, 0], stable=True)[:unique]
     u = uniforms(images.ids, 1, seed=seed, epoch=0, view=-4)[:, 0]
     which = torch.floor(u.double() * unique).long()
-    ink = resized(digits.pixels[kept_digits].amax(1), size)  # digits are gray: the brightest channel
+    ink = resized(digits.at(kept_digits).amax(1), size)  # digits are gray: the brightest channel
     corners = nine_corners(places, *images.shape[1:], *ink.shape[1:])
     labels = {**images.more_labels, DIGIT: digits.labels[kept_digits][which], "digit_image": which}
     notes = (*images.notes, f"{unique} unique digits")

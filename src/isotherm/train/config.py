@@ -35,7 +35,8 @@ class Config:
 
     data: str = setting(
         "digits",
-        "a named set (isotherm data list), folder:PATH, parquet:PATH, arrays:PATH, text:PATH, or ./FILE.py:FUNCTION",
+        "a named set (isotherm data list), folder:PATH, shards:PATH, parquet:PATH, arrays:PATH, text:PATH, or "
+        "./FILE.py:FUNCTION",
     )
     split: str = setting("train", "which part to learn from")
     test: str = setting("test", "which part to judge on")

@@ -190,6 +190,34 @@ def gaussian_blur(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
     return _down(across, blur_weights(sigma, x.shape[2], radius))
 
 
+BLOCK = 32
+"""Pixels that are blurred together by `blur_in_blocks`."""
+
+
+def blur_in_blocks(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
+    """`gaussian_blur` to rounding, at half its cost for large images: what a pixel becomes depends on near ones only.
+
+    Every block of 32 pixels and its margins is a matrix product with the same weights; the ends are mirrored first.
+    """
+    n, c, h, w = x.shape
+    if h % BLOCK or w % BLOCK or radius >= min(h, w) or not n:
+        return gaussian_blur(x, sigma, radius)
+    offset = torch.arange(-radius, radius + 1, device=x.device)
+    kernel = torch.exp(-0.5 * (offset / sigma.clamp_min(1e-3)[:, None]) ** 2)
+    kernel = kernel / kernel.sum(1, keepdim=True)
+    pixel = torch.arange(BLOCK + 2 * radius, device=x.device)
+    distance = pixel[:, None] - torch.arange(BLOCK, device=x.device)  # of what is read to what is written
+    weights = kernel[:, distance.clamp(0, 2 * radius)] * ((distance >= 0) & (distance <= 2 * radius))
+    wide = F.pad(x.view(n * c, h, w), (radius, radius), mode="reflect").view(n, c * h, w + 2 * radius)
+    blocks = wide.unfold(2, BLOCK + 2 * radius, BLOCK).reshape(n, c * h * (w // BLOCK), BLOCK + 2 * radius)
+    across = torch.bmm(blocks, weights).view(n, c, h, w)
+    high = torch.cat([across[:, :, 1 : radius + 1].flip(2), across, across[:, :, -radius - 1 : -1].flip(2)], 2)
+    down = weights.transpose(1, 2)[:, None].contiguous()
+    for top in range(0, h, BLOCK):
+        across[:, :, top : top + BLOCK] = down @ high[:, :, top : top + BLOCK + 2 * radius]
+    return across
+
+
 def solarize(x: Tensor, where: Tensor, threshold: float = 0.5) -> Tensor:
     """Invert what is at least as bright as the threshold, where asked."""
     return changed(x, where, lambda part: torch.where(part >= threshold, 1 - part, part))

@@ -8,7 +8,7 @@ operation off leaves the others as they were.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +18,7 @@ from isotherm.checks import did_you_mean
 from isotherm.streams import permutation, uniforms
 from isotherm.views import operations as do
 
+Blur = Callable[[Tensor, Tensor, int], Tensor]
 DRAWS = 18
 LARGEST = 4096
 MOST = 1000  # views of an image; a list of them is made
@@ -61,6 +62,11 @@ class View:
             x = do.resized_crop(pixels, self._boxes(pixels, u), size, u[:, 4] < self.flip)
         else:
             x = do.unit_range(pixels)
+        return self.change(x, u, order)
+
+    def change(self, x: Tensor, u: Tensor, order: Sequence[int], blur: Blur = do.gaussian_blur) -> Tensor:
+        """This view of images that are cropped and mirrored already, float in [0, 1], from the same numbers."""
+        size = (x.shape[2], x.shape[3])
         if self.rotate or self.shift or self.zoom:
             angle = (2 * u[:, 14] - 1) * math.radians(self.rotate)
             zoom = 1 + (2 * u[:, 17] - 1) * self.zoom
@@ -72,7 +78,7 @@ class View:
         if self.blur:
             radius = max(1, round(0.05 * size[0]))
             sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[:, 12]
-            x = do.changed(x, u[:, 11] < self.blur, lambda part, each: do.gaussian_blur(part, each, radius), sigma)
+            x = do.changed(x, u[:, 11] < self.blur, lambda part, each: blur(part, each, radius), sigma)
         if self.solarize:
             x = do.solarize(x, u[:, 13] < self.solarize)
         return x
@@ -129,6 +135,32 @@ class Recipe:
                 together = batches[0] if len(batches) == 1 else torch.cat(batches)
                 by_number |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
         return [by_number[i] for i in range(len(every))]
+
+    def from_crops(self, crops: Sequence[Tensor], ids: Tensor, *, seed: int = 0, epoch: int = 0) -> list[Tensor]:
+        """The same of crops taken from the whole images with `crop_numbers`: uint8 (N, C, size, size) each."""
+        order = permutation(4, seed=seed, epoch=epoch, view=0)
+        views = []
+        with torch.autocast(ids.device.type, enabled=False):
+            for number, (view, crop) in enumerate(zip((*self.views, *self.small), crops, strict=True)):
+                u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
+                x = torch.empty(crop.shape, dtype=torch.float32, device=crop.device)
+                for part, pixels, n in zip(_parts(x), _parts(crop), _parts(u, like=x), strict=True):
+                    changed = view.change(part.copy_(pixels).mul_(1 / 255), n, order, do.blur_in_blocks)
+                    changed = self.normalized(changed)
+                    if changed.data_ptr() != part.data_ptr():  # most operations work in place
+                        part.copy_(changed)
+                views.append(x)
+        return views
+
+    def crop_numbers(self, ids: Tensor, tries: int, *, seed: int = 0, epoch: int = 0) -> Tensor:
+        """What the crops of each image are drawn from, (N, views and small crops, 5 + 4·(tries − 1)).
+
+        Area, aspect, top, left and mirror, as `View.draw` takes them; then the first four for each further try.
+        """
+        count = DRAWS + 4 * (tries - 1)
+        every = range(len(self.views) + len(self.small))
+        u = torch.stack([uniforms(ids, count, seed=seed, epoch=epoch, view=i) for i in every], 1)
+        return torch.cat([u[:, :, :5], u[:, :, DRAWS:]], 2)
 
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The images themselves, resized if need be and normalized: what a probe sees."""
