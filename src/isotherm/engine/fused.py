@@ -16,6 +16,7 @@ from torch import Tensor
 
 from isotherm.checks import one_of
 from isotherm.engine.reductions import Reduction
+from isotherm.engine.visits import visited
 from isotherm.types import Pairs
 
 CHOICES = ("auto", "plain", "triton")
@@ -32,25 +33,33 @@ def fused(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None) ->
         return None
     if queries.dtype != torch.float32 or queries.shape[1] > WIDEST:
         return None
+    if top_k is not None and pairs.visitors is not None:
+        return None
     if _unavailable():
         if choice == "triton":
             raise RuntimeError(f"ISOTHERM_KERNELS=triton needs triton: {_unavailable()}. Install isotherm[kernels].")
         _warn(_unavailable())
         return None
-    from isotherm.engine.device import check, jobs, launch  # noqa: PLC0415 - triton takes most of a second
+    from isotherm.engine.device import check, jobs, launch, visits  # noqa: PLC0415 - triton takes most of a second
 
     try:
         wanted = []
         for reduction in reductions:
-            job = jobs.plan(pairs, reduction, top_k)
-            if job is None or not check.passes(job, queries.device):
+            if pairs.visitors is not None:
+                both = visits.planned(pairs, reduction)
+            else:
+                job = jobs.plan(pairs, reduction, top_k)
+                both = None if job is None else [job]
+            if both is None or not all(check.passes(job, queries.device) for job in both):
                 return None
-            wanted.append(job)
+            wanted.append(both[0])
     except Exception as error:  # a compiler, a driver, a device: whatever it is, the plain path is there
         if choice == "triton":
             raise
         _warn(f"{type(error).__name__}: {error}")
         return None
+    if pairs.visitors is not None:
+        return visited(pairs, visits.Kernels(pairs, wanted))
     return tuple(launch.run(job, pairs) for job in wanted)
 
 

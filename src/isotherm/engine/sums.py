@@ -10,7 +10,7 @@ from isotherm.engine.fused import fused
 from isotherm.engine.masks import Nothing, Periodic, Same
 from isotherm.engine.reductions import Reduction, Total
 from isotherm.engine.tiles import tiled
-from isotherm.engine.visits import visited
+from isotherm.engine.visits import by_tiles, visited
 from isotherm.types import Pairs
 
 
@@ -23,12 +23,14 @@ def reduce(pairs: Pairs, *reductions: Reduction, top_k: int | None = None) -> tu
     reductions = tuple(reductions)
     if top_k is None and all(_needs_no_matrix(pairs, r) for r in reductions):
         return tuple(_linear_total(pairs, r) for r in reductions)  # type: ignore[arg-type]
-    if pairs.visitors is not None:
-        return visited(pairs, reductions, top_k)
     if top_k is not None and pairs.mutual:
         return _both_ways(pairs, reductions, top_k)
     values = fused(pairs, reductions, top_k)
-    return tiled(pairs, reductions, top_k) if values is None else values
+    if values is not None:
+        return values
+    if pairs.visitors is not None:
+        return visited(pairs, by_tiles(pairs, reductions, top_k))
+    return tiled(pairs, reductions, top_k)
 
 
 def _both_ways(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int) -> tuple[Tensor, ...]:

@@ -44,9 +44,13 @@ class Part(NamedTuple):
 class Way(Protocol):
     """How the sums of one block are computed. `rank` is whose candidates they are; None: one's own."""
 
-    reductions: tuple[Reduction, ...]
-    fixed: bool
-    """Whether e^E is summed as it is (`reductions`)."""
+    @property
+    def reductions(self) -> tuple[Reduction, ...]:
+        """What is summed."""
+
+    @property
+    def fixed(self) -> bool:
+        """Whether e^E is summed as it is (`isotherm.engine.reductions`)."""
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
@@ -105,16 +109,18 @@ class Tiles:
         return self.plan if rank is None else self.plan.visited(rank)
 
 
-def visited(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None = None) -> tuple[Tensor, ...]:
-    """Each reduction over the negatives of every query, here and on all other processes."""
-    assert pairs.visitors is not None
+def by_tiles(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None = None) -> Tiles:
     plan = plan_of(pairs, reductions, top_k)
     if top_k is not None:  # whether an entry counts for its row says nothing of its column
         plan = replace(plan, symmetric=False)
-    way: Way = Tiles(plan, pairs.queries)
-    rows = pairs.visitors.rows
+    return Tiles(plan, pairs.queries)
+
+
+def visited(pairs: Pairs, way: Way) -> tuple[Tensor, ...]:
+    """Each reduction over the negatives of every query, here and on all other processes."""
+    assert pairs.visitors is not None
     values: tuple[Tensor, ...] = _Visited.apply(  # type: ignore[no-untyped-call]
-        way, pairs.visitors, pairs.queries, pairs.candidates, rows, *way.parameters
+        way, pairs.visitors, pairs.queries, pairs.candidates, pairs.visitors.rows, *way.parameters
     )
     return values
 
