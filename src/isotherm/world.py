@@ -23,6 +23,8 @@ from isotherm.checks import one_of
 Exchange = Literal["gather", "ring"]
 """How candidates come to the processes: all at once, or one process's after another's."""
 _exchange: ContextVar[Exchange] = ContextVar("exchange", default="gather")
+LOST = ("gloo", "Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL")
+"""Words of the errors of a lost connection."""
 GRADIENTS = 1  # the tag of the messages that carry them around a ring
 
 
@@ -148,6 +150,24 @@ def leave() -> None:
     """This process takes part no longer."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+
+
+class Lost(RuntimeError):
+    """Another process has gone, or does not answer."""
+
+
+@contextmanager
+def company(timeout: float) -> Iterator[None]:
+    """Whatever torch says when another process is lost, said in one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        if size() == 1 or not (isinstance(error, dist.DistError) or any(w in str(error) for w in LOST)):
+            raise
+        raise Lost(
+            f"process {rank()} of {size()}: another process has ended or has not answered for {timeout:g} seconds. "
+            "Look at what the others said last; the same command with --resume goes on from the last checkpoint."
+        ) from error
 
 
 class Ring:

@@ -201,9 +201,9 @@ def visited(rank, folder):
     world.join(rank, 2, Path(folder) / "meet")
     for make in (
         lambda: nn.NTXentLoss(T.Learnable(0.3)),
-        lambda: nn.HardNegativeLoss(),
-        lambda: nn.CACRLoss(),
-        lambda: nn.SupConLoss(),
+        nn.HardNegativeLoss,
+        nn.CACRLoss,
+        nn.SupConLoss,
         lambda: nn.InfoNCELoss(T.Cosine(0.1, 0.3)),
     ):
         results = []

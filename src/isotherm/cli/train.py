@@ -69,6 +69,9 @@ def run(argv: Sequence[str]) -> int:
         except Stopped as stopped:
             print(f"isotherm: {stopped}", file=sys.stderr)
             return stopped.exit_code
+        except world.Lost as lost:
+            print(f"isotherm: {lost}", file=sys.stderr)
+            return 1
         finally:
             world.leave()
     if leader:
