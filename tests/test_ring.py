@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 import processes
 from found import LOSSES, labels, make, views
 from isotherm import nn, pairing, world
+from isotherm.bench import scale
 from isotherm.engine import apply_rows, tile_size
 from isotherm.temperature import Learnable
 
@@ -132,12 +133,15 @@ def test_one_process_has_no_visitors():
 
 
 class Live(TorchDispatchMode):
-    """Counts the bytes of all tensors that live at once."""
+    """Counts the bytes of all tensors that live at once, and the operations of matrix products."""
 
-    now = most = 0
+    now = most = operations = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         out = function(*args, **(kwargs or {}))
+        if function.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm_):
+            a, b = args[-2:]
+            self.operations += 2 * a.shape[0] * a.shape[1] * b.shape[1]
         for t in tree_leaves(out):
             if isinstance(t, torch.Tensor):
                 self._count(t.untyped_storage())
@@ -172,7 +176,7 @@ def peaks(rank, count, folder):
     for how in ("gather", "ring"):
         with world.exchange(how), tile_size(32), Live() as live:
             nn.NTXentLoss()(*z).backward()
-        result[how] = live.most
+        result[how] = live.most, live.operations
     torch.save(result, f"{folder}/peak{count}-{rank}.pt")
     world.leave()
 
@@ -185,7 +189,12 @@ def test_memory_per_process_falls_with_the_number_of_processes(tmp_path):
     for count in (2, 4):
         processes.several(count, peaks, count, str(tmp_path))
         ranks = [torch.load(tmp_path / f"peak{count}-{rank}.pt", weights_only=True) for rank in range(count)]
-        most[count] = {how: max(part[how] for part in ranks) for how in ("gather", "ring")}
+        most[count] = {how: max(part[how][0] for part in ranks) for how in ("gather", "ring")}
+        for how, count_costs in (("gather", scale.gathered), ("ring", scale.visited)):
+            cost = count_costs(BATCH, count, WIDTH)
+            assert most[count][how] == pytest.approx(cost.memory, rel=0.25), (how, count)
+            for part in ranks:
+                assert part[how][1] == pytest.approx(cost.operations, rel=0.06), (how, count)
     assert most[4]["gather"] > 2 * everyone
     assert most[4]["ring"] < 0.6 * most[2]["ring"]
     assert most[4]["ring"] < 0.7 * most[4]["gather"]
