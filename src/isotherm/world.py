@@ -141,9 +141,9 @@ def wait() -> None:
         dist.barrier()
 
 
-def join(rank: int, size: int, meeting: Path) -> None:
+def join(rank: int, size: int, meeting: Path, backend: str = "gloo") -> None:
     """This process becomes one of several on this machine, which meet in a file."""
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
+    dist.init_process_group(backend, init_method=f"file://{meeting}", rank=rank, world_size=size)
 
 
 def leave() -> None:

@@ -46,8 +46,8 @@ class Machine:
 
 
 A100 = Machine("A100 80 GB, 8 per machine", 30e12, 17.5e12, 1.4e12, 250e9, 20e9, 20e-6, 8, 80e9)
-"""30 TFLOP/s: three TF32 products for one of FP32, an estimate; 250 GB/s of NVLink and 20 GB/s of a 200 Gb/s adapter for
-each GPU; collectives and messages around a ring."""
+"""30 TFLOP/s: three TF32 products for one of FP32, an estimate; 250 GB/s of NVLink and 20 GB/s of a 200 Gb/s adapter
+for each GPU; collectives and messages around a ring."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def tables() -> Iterator[str]:
     """The tables, as Markdown."""
     yield f"NT-Xent, two views, d = {WIDTH}, forward and backward, for one {A100.name}; a dash: more than its memory."
     yield ""
-    yield "| pairs | GPUs | dense: time, memory | gathered: time, memory | ring: time, memory | ring sends | ring's work |"
+    yield "| pairs | GPUs | dense: time, memory | gathered: time, memory | ring: time, memory | sends | computes |"
     yield "|---|---|---|---|---|---|---|"
     for items in BATCHES:
         for gpus in GPUS:

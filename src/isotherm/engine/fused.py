@@ -11,6 +11,7 @@ import importlib
 import os
 import warnings
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,10 +68,32 @@ def fused(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None) ->
 def _unavailable() -> str:
     """Why there are no kernels at all; empty if there are."""
     try:
-        importlib.import_module("isotherm.engine.device.launch")
+        triton = importlib.import_module("triton")
+        why = unsuitable(triton.__version__, np.__version__, os.environ.get("TRITON_INTERPRET") == "1")
+        if not why:
+            importlib.import_module("isotherm.engine.device.launch")
+        return why
     except ImportError as error:
         return str(error)
+
+
+def unsuitable(triton: str, numpy: str, interpreted: bool) -> str:
+    """Why the kernels do not run with these versions; empty if they should.
+
+    3.2 brought the products of three TF32; 3.9 is what our tests run. The interpreter of 3.5 fails under numpy 2.4,
+    that of 3.9 does not; what lies between has not been tried.
+    """
+    if _version(triton) < (3, 2):
+        return f"triton {triton} is installed, and 3.2 or later is needed"
+    if interpreted and _version(triton) < (3, 9) and _version(numpy) >= (2, 4):
+        return (
+            f"the interpreter of triton {triton} does not run under numpy {numpy}: take triton 3.9 or numpy below 2.4"
+        )
     return ""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
 
 
 def _warn(why: str) -> None:
