@@ -39,8 +39,9 @@ lint: $(DEV)  ## style, types, import contracts
 bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of its own
 	$(PEERS)/bin/isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json docs/benchmarks/losses.json
 
-gpu-check: $(DEV)  ## every loss by the fused kernels of this machine's GPU, against float64 on its processor
+gpu-check: $(DEV)  ## the fused kernels of this machine's GPU against float64, two GPUs against one, the loss benchmark
 	$(RUN)/python -m pytest -v tests/engine/on_gpu.py
+	$(RUN)/isotherm bench losses --device cuda --pairs 1024 4096 8192 --json gpu-check.json
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "isotherm needs Python 3.11, 3.12 or 3.13 with venv; say PYTHON=… if yours has another name"; exit 1; }

@@ -2,7 +2,7 @@
 
 Every function takes embeddings as they leave the network, (N, D) tensors, one per view, and gives blocks of
 `Pairs`. A loss sees only those. Where several processes train together, each brings its own queries and
-sees everyone's candidates (`isotherm.world`).
+sees everyone's candidates (`isotherm.world`): gathered, or its own and visitors (`world.exchange`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def in_batch(views: Views) -> list[Pairs]:
     negatives = count * (everyone.total - 1)
     every_view = tuple(range(count))
     z = torch.cat(list(views))
-    if world.size() == 1:
-        return [Pairs(z, None, positives, Periodic(n), negatives, every_view)]
+    if _at_home():
+        return [Pairs(z, None, positives, Periodic(n), negatives, every_view, visitors=_visitors(z))]
     candidates = torch.cat([world.gather(v) for v in views])
     hidden = Same(everyone.mine.repeat(count), everyone.all.repeat(count))
     return [Pairs(z, candidates, positives, hidden, negatives, every_view)]
@@ -72,13 +72,15 @@ def query_view(views: Views, from_other_views: bool = False) -> list[Pairs]:
         partners = tuple(views[:a] + views[a + 1 :])
         theirs = partners if from_other_views else (views[a],)
         negatives = len(theirs) * (everyone.total - 1)
-        if world.size() == 1:
-            candidates = torch.cat(theirs) if from_other_views else None
-            pairs.append(Pairs(views[a], candidates, positives, Periodic(n), negatives, (a,), partners=partners))
-        else:
+        candidates = torch.cat(theirs) if from_other_views else None
+        hidden: Mask = Periodic(n)
+        visitors = _visitors(views[a] if candidates is None else candidates)
+        if not _at_home():
             hidden = Same(everyone.mine, everyone.all.repeat(len(theirs)))
             candidates = torch.cat([world.gather(view) for view in theirs])
-            pairs.append(Pairs(views[a], candidates, positives, hidden, negatives, (a,), partners=partners))
+        pairs.append(
+            Pairs(views[a], candidates, positives, hidden, negatives, (a,), partners=partners, visitors=visitors)
+        )
     return pairs
 
 
@@ -106,10 +108,11 @@ def queued(views: Views, queue: Tensor, with_queries: bool = False, among: Views
         return [Pairs(queries, negatives, positives, Nothing(), len(negatives), partners=tuple(partners))]
     _, everyone = _batch(views)
     past = everyone.all.new_full((len(negatives),), -1)
-    hidden = Same(everyone.mine, torch.cat([past, everyone.all.repeat(len(batch))]))
-    candidates = torch.cat([negatives, *(world.gather(z) for z in batch)])
+    hidden = Same(everyone.mine, torch.cat([past, _ids(everyone).repeat(len(batch))]))
+    candidates = torch.cat([negatives, *(_rows(z) for z in batch)])
     count = len(negatives) + len(batch) * (everyone.total - 1)
-    return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners))]
+    visitors = _visitors(*batch)  # the queue is everywhere the same
+    return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners), visitors=visitors)]
 
 
 def one_way(queries: Tensor, *keys: Tensor, further: Tensor | None = None) -> list[Pairs]:
@@ -120,16 +123,18 @@ def one_way(queries: Tensor, *keys: Tensor, further: Tensor | None = None) -> li
     q, *partners = unit_views([queries, *keys])
     n, everyone = _batch([q, *partners, *([] if further is None else [further])])
     positives = torch.stack([(q * k).sum(1) for k in partners], 1)
-    candidates = [world.gather(k) for k in partners]
+    mine = list(partners)
     negatives = len(partners) * (everyone.total - 1)
-    theirs = everyone.all.repeat(len(partners))
-    hidden: Mask = Periodic(n) if world.size() == 1 else Same(everyone.mine, theirs)
+    theirs = _ids(everyone).repeat(len(partners))
+    hidden: Mask = Periodic(n) if _at_home() else Same(everyone.mine, theirs)
     if further is not None:
-        candidates.append(world.gather(unit(_like(further, q, "further negatives"), "further negatives")))
-        nobody = theirs.new_full((len(candidates[-1]),), -1)
+        mine.append(unit(_like(further, q, "further negatives"), "further negatives"))
+        counts = world.counts(len(further), q.device)
+        nobody = theirs.new_full((len(further) if _at_home() else sum(counts),), -1)
         hidden = Same(everyone.mine, torch.cat([theirs, nobody]))
-        negatives += len(nobody)
-    return [Pairs(q, torch.cat(candidates), positives, hidden, negatives, partners=tuple(partners))]
+        negatives += sum(counts)
+    candidates = torch.cat([_rows(k) for k in mine])
+    return [Pairs(q, candidates, positives, hidden, negatives, partners=tuple(partners), visitors=_visitors(*mine))]
 
 
 def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = None) -> list[Pairs]:
@@ -171,18 +176,20 @@ def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
     everyone = _Everyone([z])
     every_label = world.gather(labels)
     place, others = _classes(every_label)
-    itself: Mask = Same(everyone.mine, everyone.all) if world.size() > 1 else Periodic(len(z))
-    same = Same(place[everyone.mine], place)
+    mine = place[everyone.mine]
+    itself: Mask = Periodic(len(z)) if _at_home() else Same(everyone.mine, everyone.all)
+    same = Same(mine, mine, place.split(everyone.counts)) if world.by_ring() else Same(mine, place)
     return [
         Pairs(
             z,
-            None if world.size() == 1 else world.gather(z),
+            None if _at_home() else world.gather(z),
             z.new_empty(len(z), 0),
             same,
             negatives=0,
             only_positives=Unlike(same, itself),
             itself=itself,
             positive_counts=others[everyone.mine].to(z.dtype),
+            visitors=_visitors(z),
         )
     ]
 
@@ -323,7 +330,27 @@ class _Everyone:
     @functools.cached_property
     def mine(self) -> Tensor:
         start = sum(self.counts[: world.rank()])
-        return self.all[start : start + len(self.views[0])]
+        return torch.arange(start, start + len(self.views[0]), device=self.views[0].device)
+
+
+def _at_home() -> bool:
+    """Whether the candidates are this process's own: it is alone, or the others' visit."""
+    return world.size() == 1 or world.by_ring()
+
+
+def _visitors(*mine: Tensor) -> world.Ring | None:
+    """What this process sends around, and who comes in exchange; None: nobody does."""
+    return world.Ring(mine[0] if len(mine) == 1 else torch.cat(mine)) if world.by_ring() else None
+
+
+def _rows(mine: Tensor) -> Tensor:
+    """Those that every query sees at once: one's own where the others' visit, else everyone's."""
+    return mine if _at_home() else world.gather(mine)
+
+
+def _ids(everyone: _Everyone) -> Tensor:
+    """The items of `_rows`."""
+    return everyone.mine if _at_home() else everyone.all
 
 
 def _batch(views: Views) -> tuple[int, _Everyone]:
@@ -342,10 +369,9 @@ def _positives(views: Views) -> list[Tensor]:
 
 
 def _one_way(queries: Tensor, keys: Tensor, positive: Tensor, everyone: _Everyone, view: int) -> Pairs:
-    if world.size() == 1:
-        return Pairs(queries, keys, positive, Periodic(len(queries)), len(queries) - 1, (view,))
-    hidden = Same(everyone.mine, everyone.all)
-    return Pairs(queries, world.gather(keys), positive, hidden, everyone.total - 1, (view,))
+    hidden = Periodic(len(queries)) if _at_home() else Same(everyone.mine, everyone.all)
+    visitors = _visitors(keys)
+    return Pairs(queries, _rows(keys), positive, hidden, everyone.total - 1, (view,), visitors=visitors)
 
 
 def _matrix(z: Tensor, name: str) -> Tensor:

@@ -6,6 +6,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,42 @@ def dense(z0: Tensor, z1: Tensor, temperature: float = 0.2) -> Tensor:
     logits = logits.masked_fill(torch.eye(2 * n, dtype=torch.bool, device=z.device), -torch.inf)
     target = torch.arange(2 * n, device=z.device).roll(n)
     return F.cross_entropy(logits, target)
+
+
+def flex(z0: Tensor, z1: Tensor, temperature: float = 0.2) -> Tensor:
+    """NT-Xent by FlexAttention's log-sum-exp: a score_mod that hides the query itself, and no values to speak of."""
+    return _flex(z0, z1, temperature, _attention())
+
+
+def compiled_flex() -> TwoViews:
+    attention = torch.compile(_attention())
+    return lambda z0, z1: _flex(z0, z1, 0.2, attention)
+
+
+def _attention() -> Callable[..., tuple[Tensor, Any]]:
+    return importlib.import_module("torch.nn.attention.flex_attention").flex_attention  # type: ignore[no-any-return]
+
+
+def _flex(z0: Tensor, z1: Tensor, temperature: float, attention: Callable[..., tuple[Tensor, Any]]) -> Tensor:
+    def others(score: Tensor, batch: Tensor, head: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return torch.where(i == j, -torch.inf, score)
+
+    z = F.normalize(torch.cat([z0, z1]), dim=1)
+    rows = z[None, None]
+    module = importlib.import_module("torch.nn.attention.flex_attention")
+    wanted: dict[str, Any] = {"return_lse": True}
+    if hasattr(module, "AuxRequest"):  # torch 2.9 and later
+        wanted = {"return_aux": module.AuxRequest(lse=True)}
+    _, sums = attention(rows, rows, rows, score_mod=others, scale=1 / temperature, **wanted)
+    positives = (z * z.roll(len(z0), 0)).sum(1)
+    log_sums: Tensor = getattr(sums, "lse", sums)[0, 0]
+    return (log_sums - positives / temperature).mean()
+
+
+def inf_cl(temperature: float = 0.2) -> TwoViews:
+    """Inf-CL's InfoNCE from the first view to the second, if it is installed: half of what the others compute."""
+    loss = importlib.import_module("inf_cl").cal_inf_loss
+    return lambda z0, z1: loss(F.normalize(z0, dim=1), F.normalize(z1, dim=1), scale=z0.new_tensor(1 / temperature))
 
 
 def three_products(z0: Tensor, z1: Tensor) -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isotherm.cli import terminal
+
+if TYPE_CHECKING:
+    from isotherm.bench.gpu import Row
 
 
 def _bench_losses(arguments: argparse.Namespace) -> None:
     from isotherm.bench import losses
 
     console = terminal.console()
+    if arguments.device == "cuda":
+        _bench_gpu(arguments)
+        return
     if min(arguments.pairs or losses.PAIRS) < 4:
         raise terminal.UsersMistake("bench losses needs at least 4 pairs: two items for the losses with four views.")
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -38,6 +45,46 @@ def _bench_losses(arguments: argparse.Namespace) -> None:
     if arguments.json:
         losses.save(arguments.json, rows, judged)
         console.print(f"written to {arguments.json}")
+
+
+def _bench_gpu(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import gpu
+
+    with terminal.mistakes():
+        meter = gpu.Cuda()
+        with terminal.progress(terminal.console()) as note:
+            rows = gpu.run(meter, arguments.pairs or gpu.PAIRS, arguments.rounds, note, arguments.loss)
+    show_gpu(meter.facts(), rows)
+    if arguments.json:
+        gpu.save(arguments.json, meter, rows)
+        terminal.console().print(f"written to {arguments.json}")
+
+
+def show_gpu(facts: Mapping[str, object], rows: Sequence[Row]) -> None:
+    """A table for each size, after what it was measured on."""
+    console = terminal.console()
+    for name, fact in facts.items():
+        console.print(f"{name}: {fact}")
+    heads = ("path", "tile", "ms", "extra MB", "TFLOP/s", "of roofline", "launches", "first use s", "gradient error")
+    for pairs in dict.fromkeys(row.pairs for row in rows):
+        table = terminal.table(f"{pairs} pairs", *heads, "self-check")
+        for row in (row for row in rows if row.pairs == pairs):
+            if row.why_not:
+                table.add_row(row.name, row.path, *("" for _ in heads[1:]), f"did not run: {row.why_not}")
+                continue
+            numbers = (
+                (row.tile, "d", 1),
+                (row.seconds, ".3f", 1e3),
+                (row.extra_bytes, ".1f", 1e-6),
+                (row.tflops, ".3f", 1),
+                (row.roofline, ".0%", 1),
+                (row.launches, "d", 1),
+                (row.first_use, ".2f", 1),
+                (row.gradient_error, ".1e", 1),
+            )
+            said = ("" if number is None else format(number * times, how) for number, how, times in numbers)
+            table.add_row(row.name, row.path, *said, row.check)
+        console.print(table)
 
 
 def _bench_views(arguments: argparse.Namespace) -> None:
@@ -180,6 +227,7 @@ BENCHMARKS = (
         examples=(
             "isotherm bench losses --pairs 128 1024",
             "isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json bench.json",
+            "isotherm bench losses --device cuda --json gpu.json",
         ),
     ),
     Benchmark(
@@ -264,6 +312,8 @@ def add(commands: terminal.Commands) -> None:
     parsers["losses"].add_argument("--pairs", type=terminal.positive, nargs="+", metavar="N", help=sizes)
     only = "only this one: a name of ours, ./FILE.py:CLASS or package.module:CLASS; may be said several times"
     parsers["losses"].add_argument("--loss", action="append", default=[], metavar="LOSS", help=only)
+    where = "cpu (default), or cuda: each path of every loss and its rivals, by the GPU's events"
+    parsers["losses"].add_argument("--device", choices=("cpu", "cuda"), default="cpu", metavar="D", help=where)
     parsers["losses"].add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
     parsers["gradients"].add_argument("--markdown", action="store_true", help="print the table of the guide")
     corpus = "text:PATH, or sentences (sentences)"

@@ -47,6 +47,7 @@ class FNCLoss(Loss):
     """
 
     is_potential = False  # its negatives are chosen by whole rows of other queries
+    without_ring = "looks for false negatives in whole rows"
 
     def __init__(
         self,

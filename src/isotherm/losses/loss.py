@@ -67,6 +67,11 @@ class Loss(nn.Module):
         reads it where a method pairs them."""
         return ""
 
+    @property
+    def without_ring(self) -> str:
+        """Why it must gather the whole batch on every process (`isotherm.world.exchange`); empty if it need not."""
+        return ""
+
     def __new__(cls, *args: Any, **settings: Any) -> Loss:
         known_settings(cls.__name__, settings, parameters(cls))
         return super().__new__(cls)
@@ -89,6 +94,8 @@ class Loss(nn.Module):
     @uncompiled
     def forward(self, *views: Tensor, negatives: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
         """The loss of the views; the class says what `negatives` and `weights` are."""
+        if world.by_ring():
+            refuse_ring(self)
         with full_precision(views):
             return self.weighted(lambda loss: loss.of_views(views, negatives), views, weights)
 
@@ -122,6 +129,8 @@ class Loss(nn.Module):
         if any(pairs.only_positives is not None for pairs in blocks) != self.takes_labels:
             able = "needs" if self.takes_labels else "cannot use"
             raise ValueError(f"{type(self).__name__} {able} labelled pairs (isotherm.pairing.labelled).")
+        if any(pairs.visitors is not None for pairs in blocks):
+            refuse_ring(self)
         values = average_over_blocks(blocks, [self.per_query(pairs) for pairs in blocks])
         return self.reduced(values)
 
@@ -135,6 +144,12 @@ class Loss(nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{n}={getattr(self, n)!r}" for n in parameters(type(self)) if n not in self._modules)
+
+
+def refuse_ring(loss: Loss) -> None:
+    """Refuse a loss that cannot do with visiting candidates, in one sentence."""
+    if loss.without_ring:
+        raise ValueError(f'{type(loss).__name__} {loss.without_ring}: use exchange "gather" instead of "ring".')
 
 
 def full_precision(views: Sequence[Tensor]) -> torch.autocast:

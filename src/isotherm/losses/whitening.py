@@ -50,6 +50,8 @@ class WMSELoss(NegativeFree):
     Differs from the authors' code: `eps` is 0 there, and embeddings that depend on each other have no Cholesky factor.
     """
 
+    without_ring = "whitens the whole batch"
+
     def __init__(
         self,
         size: int | None = None,
@@ -136,6 +138,8 @@ class ZeroCLLoss(NegativeFree):
     features: ClassVar[bool] = True
     """Which of the two are decorrelated."""
 
+    without_ring = "whitens the whole batch"
+
     def __init__(self, eps: float = 0.01, detach: bool = True, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         no_value_per_query(self, reduction, "whitening belongs to the batch")
@@ -204,6 +208,8 @@ class ARBLoss(NegativeFree):
     Fixed points: 0 when views agree and features are uncorrelated (ε → 0); 2d when all embeddings are equal.
     Differs from the authors' code: one group of features, which `eps` alone keeps from failing.
     """
+
+    without_ring = "whitens the whole batch"
 
     def __init__(self, eps: float = 1e-5, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)

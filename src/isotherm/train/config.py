@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from isotherm.checks import positive
+from isotherm import world
+from isotherm.checks import one_of, positive
 from isotherm.data import overlay
 from isotherm.train import optimizers, schedule
 from isotherm.train.choice import Choice
@@ -186,6 +187,10 @@ class Runtime:
     resume: bool = setting(False, "continue the run in --out, or start it if there is none")
     device: str = setting("auto", "auto, cpu, cuda, mps")
     checkpoint: float = setting(30.0, "seconds between checkpoints, at least; 0: after every step")
+    timeout: float = setting(1800.0, "with several processes: seconds after which one that does not answer is lost")
+    exchange: world.Exchange = setting(
+        "gather", "with several processes: gather candidates, or a ring of them, which needs less memory"
+    )
     prefetch: int = setting(2, "batches prepared ahead")
     channels_last: bool | None = setting(None, "images and weights with channels last; null: on a processor")
     compile: bool = setting(False, "torch.compile the network")
@@ -197,5 +202,7 @@ class Runtime:
     def __post_init__(self) -> None:
         if self.log_every < 1:
             raise ValueError(f"log_every must be 1 or more, got {self.log_every}.")
+        one_of("exchange", self.exchange, get_args(world.Exchange))
+        positive("timeout", self.timeout)
         if self.prefetch < 0 or not self.checkpoint >= 0:
             raise ValueError(f"prefetch and checkpoint must be 0 or more, got {self.prefetch} and {self.checkpoint}.")

@@ -26,7 +26,7 @@ from isotherm.methods import MomentumCopy, Network
 from isotherm.train import outcome, runs
 from isotherm.train.build import Built, build, material, temperature_of
 from isotherm.train.config import Config, Runtime
-from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.devices import fabric_for, keep_freed_memory, on_all, refuse_unlike
 from isotherm.train.lookup import code_in
 from isotherm.train.modality.modality import Opened
 from isotherm.train.optimizers import optimizer
@@ -88,6 +88,8 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
     keep_freed_memory()
     fabric = fabric_for(config, place)
     with ExitStack() as held:
+        held.enter_context(world.company(place.timeout))
+        held.enter_context(world.exchange(place.exchange))
         folder = runs.taken(place.out, config, place.resume)
         finished = _by_the_first(lambda: held.enter_context(folder), fabric.device)
         if world.any_of(finished is not None, fabric.device):
@@ -133,7 +135,8 @@ class Run:
         self.leader = world.rank() == 0
         on_processor = self.device.type == "cpu"  # where convolutions are a third faster so
         channels_last = on_processor if place.channels_last is None else place.channels_last
-        built = self._built(channels_last)
+        built = on_all(lambda: self._built(channels_last), self.device)
+        refuse_unlike(config, built.material.fingerprint, self.device)
         _by_the_first(built.material.check, self.device)
         self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:
