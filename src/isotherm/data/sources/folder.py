@@ -47,8 +47,7 @@ def read(
         raise ValueError(
             f"{strangers[0]} is not an image ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
         )
-    place = (Path(cache) if cache else roots.cache()) / _key(folder, files, size)
-    kept, tally, pixels = _cached(folder, files, size, place)
+    kept, tally, pixels, file = decoded(folder, files, size, cache)
     if tally.failed and bad == "error":
         row, why = tally.failed[0]
         raise ValueError(f"{folder / files[row]} {why}. Remove it or say bad='skip'.")
@@ -64,7 +63,16 @@ def read(
     if links:
         more = ", …" if len(links) > 1 else ""
         notes.append(f"{count(len(links), 'link')} to a folder not followed: {links[0]}{more}")
-    return make_images(name or path.name, pixels, labels, ids, names, notes=notes, file=place / "pixels.npy")
+    return make_images(name or path.name, pixels, labels, ids, names, notes=notes, file=file)
+
+
+def decoded(
+    folder: Path, files: Sequence[str], size: int, cache: Path | str | None = None
+) -> tuple[list[str], Tally, Array, Path]:
+    """Files below a folder as size×size pixels: those that are images, what happened to them, and the mapped file."""
+    place = (Path(cache) if cache else roots.cache()) / _key(folder, files, size)
+    kept, tally, pixels = _cached(folder, files, size, place)
+    return kept, tally, pixels, place / "pixels.npy"
 
 
 def _split_folder(path: Path, split: str) -> Path:
