@@ -51,13 +51,12 @@ def run(argv: Sequence[str]) -> int:
         check_places(arguments.html, arguments.json)
         from isotherm.evaluate.robustness import Plan, run_robustness
 
-        names = [
-            tuple(n.strip() for n in text.split(",") if n.strip()) for text in (arguments.loss, arguments.imbalance)
-        ]
-        if not all(seed.strip().isdecimal() for seed in arguments.seeds.split(",")):
+        losses, imbalances = (_names(text) for text in (arguments.loss, arguments.imbalance))
+        if not all(seed.isdecimal() for seed in _names(arguments.seeds)):
             raise ValueError(f"--seeds must be whole numbers with commas between, got '{arguments.seeds}'.")
-        seeds = tuple(int(seed) for seed in arguments.seeds.split(","))
-        plan = Plan(arguments.out, tuple(settings), *names, seeds, arguments.on, arguments.probe, arguments.equal)
+        seeds = tuple(int(seed) for seed in _names(arguments.seeds))
+        on, probe, equal = arguments.on, arguments.probe, arguments.equal
+        plan = Plan(arguments.out, tuple(settings), losses, imbalances, seeds, on, probe, equal)
         result = run_robustness(plan, note)
         if arguments.html is not None:
             transfer.page("Robustness to imbalance", result.tables(), result.lines()).write(arguments.html)
@@ -66,3 +65,7 @@ def run(argv: Sequence[str]) -> int:
     transfer.show(console, result.tables(), result.lines())
     terminal.written(console, arguments)
     return 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())

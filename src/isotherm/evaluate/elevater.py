@@ -40,7 +40,7 @@ TABLE: tuple[tuple[str, str, int, int, int, Metric], ...] = (
     ("stanford-cars", "stanford-cars", 196, 8_144, 8_041, _ACCURACY),
     ("voc2007", "voc-2007-classification", 20, 2_501, 4_952, "11-point-map"),
 )
-"""Name, its name in ELEVATER's own download, classes, training and test images, metric: the paper's Table 8."""
+"""Name, its name in ELEVATER's own download, classes, training and test images (by its list of sets), metric."""
 
 
 def elevater() -> Suite:

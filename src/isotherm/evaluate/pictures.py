@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from isotherm import __version__
 from isotherm.data.images import Images
 from isotherm.evaluate.assessment import Options
 from isotherm.evaluate.transfer import OnSet, TransferAssessment
-from isotherm.inspect.page import footer
 from isotherm.pairing import unit
 from isotherm.probes.knn import knn_votes, nearest
 from isotherm.probes.scores import wilson
@@ -32,7 +32,12 @@ def transfer_page(assessment: TransferAssessment, options: Options) -> Page:
     model = assessment.model
     names = ", ".join(on.target.name for on in assessment.sets)
     lead = f"What {model.name} knows about {names}, shown as {model.size}×{model.size} images."
-    page = Page(f"{model.name} on other data", lead, kicker="Isotherm evaluate", footer=footer(options.seed))
+    page = Page(
+        f"{model.name} on other data",
+        lead,
+        kicker="Isotherm evaluate",
+        footer=f"isotherm {__version__}. Random choices use seed {options.seed}.",
+    )
     page.section("Probes")
     for table in assessment.tables():
         page.table(table.heads, table.rows)
@@ -90,7 +95,7 @@ def _confusion(test: Images, predicted: Tensor) -> HeatMap:
         "Confusion matrix",
         labels,
         labels,
-        share.numpy(),
+        share.double().numpy().round(1),
         x="taken for",
         y="is",
         note=f"Percent of the images of a row's class.{kept}",
@@ -110,11 +115,14 @@ def _add_classes(page: Page, test: Images, predicted: Tensor) -> None:
         taken = "" if often is None else f"{names[often]} ({int((wrong == often).sum())})"
         rows.append((hits / len(of), name, len(of), f"{100 * low:.1f} to {100 * high:.1f}", taken))
     rows.sort(key=lambda row: row[0])
-    with page.fold(f"Accuracy of {len(rows):,} classes, the lowest first"):
-        page.table(
-            ["class", "accuracy, %", "95 % interval", "images", "most often taken for"],
-            [[name, 100 * share, interval, n, taken] for share, name, n, interval, taken in rows],
-        )
+    columns = ["class", "accuracy, %", "95 % interval", "images", "most often taken for"]
+    cells = [[name, round(100 * share, 2), interval, n, taken] for share, name, n, interval, taken in rows]
+    caption = f"Accuracy of {len(rows):,} classes, the lowest first"
+    if len(rows) <= MATRIX:
+        page.table(columns, cells, caption)
+        return
+    with page.fold(caption):
+        page.table(columns, cells)
 
 
 def _add_mistakes(page: Page, test: Images, logits: Tensor) -> None:

@@ -24,6 +24,7 @@ from isotherm.probes.extract import count_classes
 from isotherm.probes.knn import knn_votes
 from isotherm.probes.linear import chosen
 from isotherm.train.commandline import parse
+from isotherm.train.config import Config, Runtime
 from isotherm.train.loop import train
 from isotherm.train.modality.images import images_of
 
@@ -143,7 +144,7 @@ def run_robustness(plan: Plan, note: Note = lambda stage, detail: None) -> Robus
             drop = paired(lost.mean(1).tolist(), lost.mean(0))
             first = next((r for r in rows if r.imbalance == imbalance), None)
             more = None if first is None else lost - first.lost
-            sizes = arms.sizes[loss, imbalance]
+            sizes = arms.sizes[imbalance]
             against = None if more is None else paired(more.mean(1).tolist(), more.mean(0))
             means = tuple(regular.mean(1).tolist()), tuple(unequal.mean(1).tolist())
             rows.append(Row(loss, imbalance, *means, drop, sizes, lost, against))
@@ -156,18 +157,20 @@ class Arms:
     def __init__(self, plan: Plan, note: Note) -> None:
         self.plan, self.note = plan, note
         self.on = plan.on
-        self.sizes: dict[tuple[str, str], tuple[int, int]] = {}
+        self.sizes: dict[str, tuple[int, int]] = {}
         self._right: dict[Path, Tensor] = {}
         self._targets: dict[tuple[int, int], Target] = {}
 
     def pair(self, loss: str, imbalance: str, seed: int) -> tuple[Tensor, Tensor]:
         """Which test images are right after regular and after unequal pretraining: 1 and 0."""
-        unequal = {"imbalance": imbalance}
-        count = len(images_of(self._parsed(loss, seed, unequal, Path("unused"))[0], "train"))
-        regular: dict[str, str] = {"imbalance": REGULAR, **({"images": str(count)} if self.plan.equal else {})}
-        config = self._parsed(loss, seed, regular, Path("unused"))[0]
-        self.on = self.on or config.data
-        self.sizes[loss, imbalance] = len(images_of(config, config.split)), count
+        unequal, regular = {"imbalance": imbalance}, {"imbalance": REGULAR}
+        if imbalance not in self.sizes:  # neither the loss nor the seed changes how many there are
+            configs = [self._parsed(loss, seed, more, self.plan.out)[0] for more in (regular, unequal)]
+            whole, part = (len(images_of(config, config.split)) for config in configs)
+            self.sizes[imbalance] = (part if self.plan.equal else whole), part
+            self.on = self.on or configs[0].data
+        if self.plan.equal:
+            regular["images"] = str(self.sizes[imbalance][1])
         return self.right(loss, seed, regular), self.right(loss, seed, unequal)
 
     def right(self, loss: str, seed: int, more: Mapping[str, str]) -> Tensor:
@@ -182,7 +185,7 @@ class Arms:
             self._right[out] = self._probed(open_model(str(out)))
         return self._right[out]
 
-    def _parsed(self, loss: str, seed: int, more: Mapping[str, str], out: Path):  # type: ignore[no-untyped-def]
+    def _parsed(self, loss: str, seed: int, more: Mapping[str, str], out: Path) -> tuple[Config, Runtime, bool]:
         words = [
             *self.plan.settings,
             "--loss",

@@ -170,7 +170,8 @@ class Job:
         held_out = 0.1 if shots is None else HELD_OUT
         classifier, _ = chosen(x, labels, self.classes, SINGLE if shots == 1 else None, held_out, seed)
         with torch.no_grad():
-            return classifier(self.asked)
+            answers: Tensor = classifier(self.asked)
+        return answers
 
 
 def _kept(file: Path) -> Measured:
