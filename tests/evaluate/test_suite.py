@@ -189,3 +189,40 @@ def test_drops_under_imbalance_are_paired_by_seed_and_image(tmp_path, capsys):
 def test_mistakes_about_robustness_are_told_in_one_line(words, said, tmp_path, capsys):
     assert main(["robustness", "--out", str(tmp_path / "r"), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+SEVERAL = """
+from dataclasses import replace
+
+import torch
+
+from isotherm.data.sets import load
+
+
+def several(split="train"):
+    images = load("digits", split)
+    columns = {"even": (images.labels % 2 == 0).long(), "large": (images.labels > 4).long()}
+    return replace(images, labels=torch.full_like(images.labels, -1), classes=tuple(columns), more_labels=columns)
+"""
+
+
+def test_images_that_show_several_classes_are_judged_by_average_precision(trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("isotherm.doors._allowed", set())
+    code, file, numbers = tmp_path / "mine.py", tmp_path / "s.yaml", tmp_path / "n.json"
+    code.write_text(SEVERAL)
+    file.write_text(
+        f"seeds: [0, 1]\nepochs: 2\nsets:\n- {{data: '{code}:several', name: both, metric: 11-point-map}}\n"
+        f"- {{data: '{code}:several', name: wrong}}\n"
+    )
+    words = ["evaluate", str(trained), "--suite", str(file), "--json", str(numbers)]
+    assert main(words) == 2
+    assert "whose code would be run" in capsys.readouterr().err
+    assert main([*words, "--trust-code"]) == 0
+    found = read_suited(numbers)
+    assert [(m.probe, len(m.values), m.right) for m in found.measured] == [("linear", 2, ()), ("finetune", 2, ())]
+    assert all(0 < value <= 1 for m in found.measured for value in m.values)
+    assert [name for name, _ in found.skipped] == ["wrong"]
+    assert main(["evaluate", str(trained), "--on", f"{code}:several", "--probe", "linear"]) == 0
+    assert "mAP" in capsys.readouterr().out
+    assert main(["evaluate", str(trained), "--on", f"{code}:several", "--probe", "knn"]) == 2
+    assert "knn cannot say that" in capsys.readouterr().err

@@ -155,7 +155,7 @@ def test_the_search_does_not_look_at_the_test_part():
     a, b = (finetune(network(), train, test, DIGITS, **how) for test in (TEST, shuffled))
     assert a.settings["lr"] == b.settings["lr"]
     assert a.settings["searched"] == 3
-    assert a.accuracy != b.accuracy
+    assert a.auc > b.auc + 0.2  # it was asked of other labels
 
 
 def several(images):

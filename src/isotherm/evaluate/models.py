@@ -145,7 +145,9 @@ def _random(name: str, source: str, wanted: Wanted) -> Model:
         if name in NETWORKS or name.startswith(("timm:", "torchvision:")):
             size = wanted.size or (SMALL if name in NETWORKS else LARGE)
             return _model(source, encoder(name, 3, size), 3, size, wanted.normalize)
-        trained = _run(out, wanted)
+        trained = _run(out, wanted)  # refuses code that nobody allowed, also of the card
+        if not (out / ENCODER).exists():
+            raise ValueError(f"{out} has not ended; {RANDOM} takes a run that has, or one of: {', '.join(NETWORKS)}.")
         card = json.loads((out / ENCODER).with_suffix(".json").read_text())
         network = encoder_of(Choice.of(card["encoder"]), card["channels"], card["size"])
     return replace(trained, name=f"{RANDOM}{trained.name}", encoder=network.eval(), unfinished="")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from isotherm import doors
 from isotherm.checks import at_least, did_you_mean, known_settings, one_of
 from isotherm.data.sets import FORMATS, SETS
 from isotherm.train import outside_data
@@ -92,6 +93,7 @@ def read_suite(path: Path) -> Suite:
         raise ValueError(f"{path}: 'sets' must list the sets, such as: sets: [cifar100, mnist].")
     shots = _shots(said.get("shots", SHOTS), path)
     entries = tuple(_entry(each, shots, path) for each in said["sets"])
+    doors.refuse_strangers([entry.data for entry in entries], path)
     suite = Suite(str(said.get("name", path.stem)), entries)
     for key, kind in (("probes", str), ("seeds", int)):
         value = said.get(key, list(getattr(suite, key)))

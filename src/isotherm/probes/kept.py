@@ -39,13 +39,13 @@ class Kept:
         if key != self.key:
             raise ValueError(f"{path} is of a fine-tuning with other settings or data; delete it or name another.")
 
-    def worth(self, name: str) -> tuple[float, float] | None:
-        """What a search found about one of its ways, if it has."""
-        found = self.state["worths"].get(name)
-        return None if found is None else (float(found[0]), float(found[1]))
+    def worth(self, name: str) -> float | None:
+        """What a search says about one of its ways, if it has tried it."""
+        worth: float | None = self.state["worths"].get(name)
+        return worth
 
-    def put_worth(self, name: str, worth: tuple[float, float]) -> None:
-        self.state["worths"][name] = list(worth)
+    def put_worth(self, name: str, worth: float) -> None:
+        self.state["worths"][name] = worth
         self._write()
 
     def load(self, name: str, parts: Mapping[str, Any]) -> int:
