@@ -190,7 +190,8 @@ def _several_shots(train: Images, shots: int, seed: int) -> Tensor:
         if len(shown) < shots:
             raise ValueError(f"class {name} is shown by {len(shown)} training images, cannot draw {shots}.")
         taken.append(shown[:shots])
-    return torch.unique(torch.cat(taken))
+    together: Tensor = torch.unique(torch.cat(taken))
+    return together
 
 
 def value_of(metric: str, logits: Tensor, target: Target) -> float:
