@@ -67,6 +67,8 @@ def test_a_suite_runs_what_is_here_names_what_is_not_and_keeps_what_is_done(trai
         monkeypatch.setattr(suite_run, name, lambda *given, **more: pytest.fail("done already"))
     assert main(words) == 0
     assert read_suited(numbers) == found
+    with pytest.raises(pytest.fail.Exception, match="done already"):  # of other shots it is another result
+        main([*words, "--shots", "3", "--probe", "linear"])
 
 
 def test_two_models_are_held_against_each_other(trained, tmp_path, capsys):

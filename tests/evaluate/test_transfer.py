@@ -127,6 +127,8 @@ def test_test_items_without_a_label_are_left_out_and_counted(trained, stripes, t
         (["--on", "digits", "--suite", "elevater"], "say one of the two"),
         (["--on", "STRIPES", "--probe", "fewshot", "--shots", "200"], "cannot draw 200"),
         (["--suite", "elevator"], "did you mean 'elevater'?"),
+        (["--suite", "elevater", "--lr", "search"], "belong to --on"),
+        (["--suite", "elevater", "--probe", "lineal"], "did you mean 'linear'?"),
         (["--on", "digits", "--lr", "fast"], "a number or 'search'"),
     ],
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from isotherm.cli import terminal
 from isotherm.files import check_places, put_json
@@ -32,13 +33,15 @@ def about_encoders(parser: argparse.ArgumentParser) -> None:
         "--size", type=terminal.positive, metavar="N", help="edge of the images (what the encoder wants)"
     )
     parser.add_argument("--normalize", metavar="N", help="cifar10, cifar100, stl10, imagenet (what the encoder says)")
-    parser.add_argument("--shots", type=terminal.positive, metavar="N", default=5, help="labels per class (5)")
+    parser.add_argument(
+        "--shots", type=terminal.positive, metavar="N", help="labels per class of few-shot probes (5, or the suite's)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep what is finished here, and go on from it")
 
 
 def about_tuning(parser: argparse.ArgumentParser) -> None:
     """What fine-tuning on other data takes."""
-    parser.add_argument("--epochs", type=terminal.positive, default=50, metavar="N", help="of fine-tuning (50)")
+    parser.add_argument("--epochs", type=terminal.positive, metavar="N", help="of fine-tuning (50, or the suite's)")
     parser.add_argument(
         "--lr",
         type=_rate,
@@ -78,14 +81,21 @@ def evaluate(arguments: argparse.Namespace, console: Console) -> None:
         _on_suite(arguments, console)
         return
     from isotherm.evaluate.assessment import Options
+    from isotherm.evaluate.images import SHOTS
     from isotherm.evaluate.transfer import Tuning, assess_on
+    from isotherm.probes.finetune import EPOCHS
 
     probes = tuple(_names(arguments.probe)) if arguments.probe is not None else ("knn", "linear")
     command = "isotherm " + shlex.join(sys.argv[1:]) if sys.argv[1:2] == ["evaluate"] else ""
     with terminal.mistakes(), terminal.progress(console) as note:
         options = Options(arguments.seed, None, arguments.html, arguments.json, command, note)
         tuning = Tuning(
-            arguments.epochs, arguments.lr, arguments.recipe, arguments.out, arguments.images, arguments.shots
+            arguments.epochs or EPOCHS,
+            arguments.lr,
+            arguments.recipe,
+            arguments.out,
+            arguments.images,
+            arguments.shots or SHOTS,
         )
         result = assess_on(arguments.source, _names(arguments.on), probes, options, _wanted(arguments), tuning)
     _warn(result.unfinished, arguments.source)
@@ -98,7 +108,11 @@ def _on_suite(arguments: argparse.Namespace, console: Console) -> None:
 
     with terminal.mistakes(), terminal.progress(console) as note:
         check_places(arguments.html, arguments.json)
-        suite = suite_of(arguments.suite)
+        if arguments.lr is not None or arguments.images is not None or arguments.recipe != "none":
+            raise ValueError(
+                "--lr, --images and --recipe belong to --on: a suite chooses rates by itself, for all alike."
+            )
+        suite = _changed(suite_of(arguments.suite), arguments)
         result = _run(arguments.source, suite, arguments, note)
         if arguments.html is not None:
             page(f"{result.model} on {suite.name}", result.tables(), result.lines()).write(arguments.html)
@@ -107,6 +121,18 @@ def _on_suite(arguments: argparse.Namespace, console: Console) -> None:
     _warn(result.unfinished, arguments.source)
     show(console, result.tables(), result.lines())
     terminal.written(console, arguments)
+
+
+def _changed(suite: Suite, arguments: argparse.Namespace) -> Suite:
+    """The suite with the shots, epochs and probes that were typed."""
+    changes: dict[str, Any] = {}
+    if arguments.shots is not None:
+        changes["entries"] = tuple(replace(entry, shots=arguments.shots) for entry in suite.entries)
+    if getattr(arguments, "epochs", None) is not None:
+        changes["epochs"] = arguments.epochs
+    if getattr(arguments, "probe", None) is not None:
+        changes["probes"] = tuple(_names(arguments.probe))
+    return replace(suite, **changes)
 
 
 def _run(source: str, suite: Suite, arguments: argparse.Namespace, note: Note) -> Suited:
@@ -127,13 +153,13 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
     with terminal.mistakes(), terminal.progress(console) as note:
         check_places(arguments.html, arguments.json, [Path(s) for s in sources])
         if arguments.on is not None:
-            entries = tuple(Entry(name, name, shots=None) for name in dict.fromkeys(_names(arguments.on)))
+            entries = tuple(Entry(name, name, shots=arguments.shots) for name in dict.fromkeys(_names(arguments.on)))
             suite = Suite("other data", entries, ("knn", "linear"))
         else:
             name = arguments.suite
             if not (name in SUITES or name.endswith((".yaml", ".yml"))):  # --suite A B: the first of the models
                 sources, name = [name, *sources], "elevater"
-            suite = suite_of(name)
+            suite = _changed(suite_of(name), arguments)
         suited = [read_suited(Path(s)) if s.endswith(".json") else _run(s, suite, arguments, note) for s in sources]
         result = compare_suites(suited)
         if arguments.html is not None:

@@ -171,9 +171,8 @@ def _probe(
             tuning.recipe, 1, model.size, (model.recipe.mean, model.recipe.std) if model.recipe.mean else None
         )
         if name == "fewshot-finetune":
-            lr = None if tuning.lr == "search" else tuning.lr
             few = run.few_shot_finetune(
-                model.encoder, train, test, shown, tuning.shots, epochs=tuning.epochs, lr=lr, size=model.size
+                model.encoder, train, test, shown, tuning.shots, epochs=tuning.epochs, lr=tuning.lr, size=model.size
             )
             return {f"fine-tuned, {tuning.shots} per class": few}, None
         keep = None if tuning.out is None else tuning.out / f"finetune-{_file_name(target.name)}.pt"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -59,7 +60,7 @@ def few_shot_finetune(
     seeds: Sequence[int] = SEEDS,
     class_weights: ClassWeights = None,
     epochs: int = EPOCHS,
-    lr: float | None = None,
+    lr: float | Literal["search"] | None = None,
     size: int | None = None,
 ) -> Spread:
     """Fine-tuning (`finetune`) on `per_class` images of every class, drawn anew with each seed."""
