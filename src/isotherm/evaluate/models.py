@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from isotherm.checks import at_least
 from isotherm.data.images import Images
 from isotherm.encoders import NETWORKS, encoder
-from isotherm.encoders.build import adopt, installed
+from isotherm.encoders.build import adopt, from_timm, from_torchvision, installed
 from isotherm.encoders.hub import from_hub
 from isotherm.encoders.weights import FILES, load_weights, read_weights
 from isotherm.probes.extract import probed_layer
@@ -175,7 +175,7 @@ def _file(path: Path, wanted: Wanted) -> Model:
 def _timm(name: str) -> tuple[nn.Module, int, Normalize]:
     timm = installed("timm", name)
     try:
-        network = encoder(f"timm:{name}", 3, LARGE, pretrained=True)
+        network = from_timm(name, 3, {"pretrained": True})
         says = timm.data.resolve_model_data_config(network)
     except (RuntimeError, OSError) as error:
         raise ValueError(f"cannot get the weights of timm:{name} ({_first_line(error)}).") from error
@@ -185,7 +185,7 @@ def _timm(name: str) -> tuple[nn.Module, int, Normalize]:
 def _torchvision(name: str) -> tuple[nn.Module, int, Normalize]:
     torchvision = installed("torchvision", name)
     try:
-        network = encoder(f"torchvision:{name}", 3, LARGE, weights="DEFAULT")
+        network = from_torchvision(name, 3, {"weights": "DEFAULT"})
         says = torchvision.models.get_model_weights(name).DEFAULT.transforms()
     except (RuntimeError, OSError) as error:
         raise ValueError(f"cannot get the weights of torchvision:{name} ({_first_line(error)}).") from error
