@@ -19,7 +19,7 @@ from isotherm.evaluate.suite import Entry, Suite
 from isotherm.evaluate.targets import Target, open_target
 from isotherm.files import write_json
 from isotherm.probes.extract import count_classes
-from isotherm.probes.finetune import finetuned
+from isotherm.probes.finetune import SEARCHED, finetuned
 from isotherm.probes.knn import knn_votes
 from isotherm.probes.linear import chosen
 from isotherm.probes.multi_label import multi_label_linear
@@ -81,7 +81,8 @@ class Job:
             return None
         model = self.model
         total = sum(float(p.double().abs().sum()) for p in model.encoder.state_dict().values())
-        told = [vars(self.entry), probe, self.suite.seeds, self.suite.epochs, model.size, model.recipe.mean, total]
+        how = [SEARCHED, DECAYS, HELD_OUT, NEIGHBOURS]
+        told = [how, vars(self.entry), probe, self.suite.seeds, self.suite.epochs, model.size, model.recipe.mean, total]
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
         name = "".join(c if c.isalnum() else "-" for c in self.entry.name)[-40:]
         return self.out / f"{name}-{probe}-{digest}.{ending}"
