@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from isotherm import __version__, extras, screen
 from isotherm.checks import did_you_mean
-from isotherm.cli import bench, check, data, doctor, evaluate, losses, presets, runs, study, terminal, train
+from isotherm.cli import bench, check, data, doctor, evaluate, losses, presets, robustness, runs, study, terminal, train
 
 
 class _Parser(argparse.ArgumentParser):
@@ -77,6 +77,8 @@ def _told(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     if argv[:1] == ["train"]:  # its settings depend on what it trains: `isotherm.train.commandline` reads them
         return train.run(argv[1:])
+    if argv[:1] == ["robustness"]:  # what it does not know is a setting of train
+        return robustness.run(argv[1:])
     parser = _parser()
     arguments = parser.parse_args(argv)
     if "run" not in arguments:
@@ -103,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     presets.add(commands)
     commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
     evaluate.add(commands)
+    commands.add_parser("robustness", help="what pretraining on unequal classes costs a loss", add_help=False)
     study.add(commands)
     bench.add(commands)
     runs.add(commands)

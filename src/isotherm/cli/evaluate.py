@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isotherm.cli import terminal
+from isotherm.cli import terminal, transfer
 from isotherm.files import STDOUT
 
 if TYPE_CHECKING:
@@ -21,12 +21,17 @@ EVALUATE = """
 what a run's encoder knows: kNN, linear and other probes; its embedding's health
 
 Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder of sentences (a run's, a
-model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.
+model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks. With --on or --suite an encoder of
+images is judged on other data: a run's, timm:NAME, torchvision:NAME, hf:NAME, a .safetensors or .pt file of weights
+with --arch, or random:RUN, the same network before it learnt anything.
 
 isotherm evaluate runs/first
 isotherm evaluate runs/sentences --probe sts,senteval
 isotherm evaluate minilm
 isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json
+isotherm evaluate runs/first --on cifar100,folder:photos --probe knn,linear,fewshot,finetune --html transfer.html
+isotherm evaluate weights.pt --arch resnet50 --on mhist --probe finetune --lr search --out tuning
+isotherm evaluate timm:resnet50 --suite elevater --json resnet50.json
 """
 INSPECT = """
 is an embedding file healthy, and which temperature suits it?
@@ -42,9 +47,13 @@ several runs or embedding files side by side
 
 The measures of several embedding files or run folders side by side, the best marked where its lead is beyond chance.
 Of runs also the settings that differ, their curves and, where seeds match, paired differences with their intervals.
+With --on or --suite encoders (as evaluate takes them, or what evaluate --suite wrote as .json) are held against the
+first one: paired differences, wins.
 
 isotherm compare runs/a runs/b
 isotherm compare runs/a-0 runs/a-1 runs/a-2 runs/b-0 runs/b-1 runs/b-2 --html seeds.html
+isotherm compare runs/mine timm:resnet50 --on folder:photos
+isotherm compare --suite elevater mine.json theirs.json
 isotherm compare a.npy b.npy --labels y.npy --html ab.html
 """
 
@@ -58,7 +67,10 @@ def add(commands: terminal.Commands) -> None:
 def _add_evaluate(commands: terminal.Commands) -> None:
     evaluate = terminal.described(commands, "evaluate", EVALUATE)
     evaluate.add_argument(
-        "source", metavar="RUN", help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME"
+        "source",
+        metavar="RUN",
+        help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME; "
+        "with --on or --suite any encoder of images",
     )
     evaluate.add_argument(
         "--probe",
@@ -77,6 +89,8 @@ def _add_evaluate(commands: terminal.Commands) -> None:
         "--html", type=Path, metavar="OUT", help="write a page: what the probes say, what the embedding is like"
     )
     evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
+    transfer.about_encoders(evaluate)
+    transfer.about_tuning(evaluate)
     evaluate.set_defaults(run=_evaluate)
 
 
@@ -92,8 +106,14 @@ def _add_inspect(commands: terminal.Commands) -> None:
 
 def _add_compare(commands: terminal.Commands) -> None:
     comparing = terminal.described(commands, "compare", COMPARE)
-    comparing.add_argument("files", type=Path, nargs="+", metavar="A", help="files or run folders, at least two")
+    comparing.add_argument(
+        "files", type=Path, nargs="+", metavar="A", help="files, run folders or encoders, at least two"
+    )
     _about_files(comparing)
+    transfer.about_encoders(comparing)
+    comparing.add_argument(
+        "--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names"
+    )
     comparing.set_defaults(run=_compare)
 
 
@@ -118,6 +138,9 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     console = _console(arguments)
     if arguments.trust_code:
         doors.allow(doors.EVERYTHING)
+    if arguments.on is not None or arguments.suite is not None:
+        transfer.evaluate(arguments, console)
+        return
     with terminal.mistakes():
         evaluator = evaluator_of(arguments.source)
     names = evaluator.USUAL
@@ -161,10 +184,16 @@ def _inspect(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
+    from isotherm import doors
     from isotherm import inspect as inspection
     from isotherm.report import number
 
     console = _console(arguments)
+    if arguments.trust_code:
+        doors.allow(doors.EVERYTHING)
+    if arguments.on is not None or arguments.suite is not None:
+        transfer.compare(arguments, console)
+        return
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
         reading = inspection.Reading(

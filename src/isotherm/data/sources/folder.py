@@ -67,8 +67,7 @@ def read(
     if lazy or (lazy is None and len(given.files) * 3 * size * size > LARGE):
         return _undecoded(given, size, bad, name or path.name)
     files = [given.files[row] for row in range(len(given.files))]
-    place = (Path(cache) if cache else roots.cache()) / _key(folder, files, size)
-    kept, tally, pixels = _cached(folder, files, size, place)
+    kept, tally, pixels, file = decoded(folder, files, size, cache)
     if tally.failed and bad == "error":
         row, why = tally.failed[0]
         raise ValueError(f"{folder / files[row]} {why}. Remove it or say bad='skip'.")
@@ -83,7 +82,16 @@ def read(
         notes.append(f"{count(skipped, 'file')} skipped, no image: {example}" + (", …" if skipped > 1 else ""))
     if links:
         notes.append(_not_followed(links))
-    return make_images(name or path.name, pixels, labels, ids, names, notes=notes, file=place / "pixels.npy")
+    return make_images(name or path.name, pixels, labels, ids, names, notes=notes, file=file)
+
+
+def decoded(
+    folder: Path, files: Sequence[str], size: int, cache: Path | str | None = None
+) -> tuple[list[str], Tally, Array, Path]:
+    """Files below a folder as size×size pixels: those that are images, what happened to them, and the mapped file."""
+    place = (Path(cache) if cache else roots.cache()) / _key(folder, files, size)
+    kept, tally, pixels = _cached(folder, files, size, place)
+    return kept, tally, pixels, place / "pixels.npy"
 
 
 def _undecoded(given: Listing, size: int, bad: Bad, name: str) -> Images:
