@@ -28,7 +28,8 @@ def noun_of(source: str) -> str:
         raise ValueError(f"{source} is a file, a run's folder is wanted. Embeddings: isotherm inspect {source}")
     if (folder / runs.CONFIG).exists():
         settings = runs.read_config(folder)
-        return modality_for(str(settings.get("data")), settings.get("encoder", {}).get("name")).noun
+        parts = (settings.get(part, {}).get("name") for part in ("encoder", "method"))
+        return modality_for(str(settings.get("data")), *parts).noun
     if (folder / "config.json").exists():
         return SentenceModality.noun
     if not folder.exists():

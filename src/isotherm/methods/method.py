@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -185,7 +185,7 @@ class PredictsSlowCopy(Method):
         self.slow.follow(self.network, self.progress)
 
 
-def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
+def through(network: Callable[[Tensor], Tensor], views: Sequence[Tensor]) -> list[Tensor]:
     """Each view through the network; views of one size go together."""
     embeddings: dict[int, Tensor] = {}
     for shape in dict.fromkeys(v.shape for v in views):

@@ -35,7 +35,8 @@ class Config:
 
     data: str = setting(
         "digits",
-        "a named set (isotherm data list), folder:PATH, parquet:PATH, arrays:PATH, text:PATH, or ./FILE.py:FUNCTION",
+        "a named set (isotherm data list), folder:PATH, parquet:PATH, arrays:PATH, text:PATH, captions:PATH, or "
+        "./FILE.py:FUNCTION",
     )
     split: str = setting("train", "which part to learn from")
     test: str = setting("test", "which part to judge on")
@@ -77,6 +78,9 @@ class Config:
     )
     normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
     encoder: Choice = setting(Choice(), "the network whose features are probed; your own: ./FILE.py:NAME")
+    text_encoder: Choice = setting(
+        Choice(), "of clip: the tower of captions, text_small, minilm, hf:NAME or hf:PATH", later=True
+    )
     head: Choice = setting(Choice(), "what makes embeddings of features")
     predictor: Choice = setting(Choice(), "what predicts (mocov3, nnclr, byol, simsiam)")
     method: Choice = setting(Choice(), "how embeddings are made and compared; by default simclr, of sentences simcse")

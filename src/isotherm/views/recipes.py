@@ -227,6 +227,11 @@ RECIPES = {
                 ),
             ),
         ),
+        Recipe(
+            "clip",
+            "CLIP: a square crop of nine tenths or more (as open_clip has it) and nothing else",
+            (View(size=224, scale=(0.9, 1.0), flip=0, jitter=(0, 0, 0, 0), gray=0),),
+        ),
         Recipe("none", "the image itself", (View(scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0),)),
     )
 }
