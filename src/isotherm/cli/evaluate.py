@@ -14,18 +14,22 @@ from isotherm.files import STDOUT
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from isotherm.inspect import Health, Row
+    from isotherm.inspect import Health, PairHealth, Row
+    from isotherm.report import Finding
 
+COLOURS = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
 
 EVALUATE = """
 what a run's encoder knows: kNN, linear and other probes; its embedding's health
 
 Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder of sentences (a run's, a
-model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.
+model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks. Two towers
+(--method clip) are judged on retrieval and, with --zeroshot, on naming the classes of images.
 
 isotherm evaluate runs/first
 isotherm evaluate runs/sentences --probe sts,senteval
 isotherm evaluate minilm
+isotherm evaluate runs/clip --probe retrieval,zeroshot,linear --zeroshot imagenette
 isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json
 """
 INSPECT = """
@@ -36,6 +40,7 @@ Examine embeddings from a .npy, .npz, .pt, .parquet, .safetensors or .csv file.
 isotherm inspect embeddings.npy --labels labels.npy --html health.html
 isotherm inspect features.npz --labels y --views z2
 isotherm inspect huge.npy --sample 50000
+isotherm inspect images.npy --pairs texts.npy
 """
 COMPARE = """
 several runs or embedding files side by side
@@ -75,6 +80,13 @@ def _add_evaluate(commands: terminal.Commands) -> None:
         "--html", type=Path, metavar="OUT", help="write a page: what the probes say, what the embedding is like"
     )
     evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
+    evaluate.add_argument(
+        "--zeroshot", metavar="DATA", help="of two towers: sets of images whose classes are to be named, with commas"
+    )
+    evaluate.add_argument(
+        "--prompt", action="append", metavar="TEXT", help='a sentence with {} for the class ("a photo of a {}.")'
+    )
+    evaluate.add_argument("--class-names", type=Path, metavar="FILE", help="the classes in words, one per line")
     evaluate.set_defaults(run=_evaluate)
 
 
@@ -83,6 +95,9 @@ def _add_inspect(commands: terminal.Commands) -> None:
     inspecting.add_argument("files", type=Path, nargs="+", metavar="EMBEDDINGS", help="rows of numbers, one per item")
     _about_files(inspecting)
     inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
+    inspecting.add_argument(
+        "--pairs", metavar="T", help="the texts of these images, K in a row for each: a file, or a key in the same one"
+    )
     inspecting.add_argument("--key", metavar="K", help="which array of the file holds the embeddings")
     inspecting.add_argument("--map", default="tsne", choices=("tsne", "pca", "none"), help="the page's map (tsne)")
     inspecting.set_defaults(run=_inspect)
@@ -123,7 +138,17 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         names = tuple(name.strip() for name in arguments.probe.split(",") if name.strip())
     command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
     with terminal.mistakes(), terminal.progress(console) as note:
-        options = Options(arguments.seed, arguments.senteval, arguments.html, arguments.json, command, note)
+        options = Options(
+            arguments.seed,
+            arguments.senteval,
+            arguments.html,
+            arguments.json,
+            command,
+            note,
+            tuple(name.strip() for name in (arguments.zeroshot or "").split(",") if name.strip()),
+            tuple(arguments.prompt or ()),
+            arguments.class_names,
+        )
         assessment = evaluator.assess(arguments.source, names, options)
     if assessment.unfinished:
         print(f"isotherm: warning: {arguments.source}: {assessment.unfinished}", file=sys.stderr)
@@ -153,8 +178,16 @@ def _inspect(arguments: argparse.Namespace) -> None:
             arguments.labels, arguments.views, arguments.key, arguments.sample, arguments.seed, arguments.drop
         )
         output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [file]))
-        health = inspection.run(file, reading, output, arguments.map)
-    _health(console, health, inspection.describe(health))
+        if arguments.pairs is not None:
+            if arguments.labels or arguments.views:
+                raise ValueError("--pairs looks at two modalities, without --labels and --views; leave those out.")
+            paired = inspection.run_pairs(file, arguments.pairs, reading, output)
+        else:
+            health = inspection.run(file, reading, output, arguments.map)
+    if arguments.pairs is not None:
+        _pairs(console, paired)
+    else:
+        _health(console, health, inspection.describe(health))
     terminal.written(console, arguments)
 
 
@@ -188,22 +221,34 @@ def _console(arguments: argparse.Namespace) -> Console:
 
 def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) -> str:
     """The command again, as the page shows it."""
-    options = ("labels", "views", "key", "sample", "seed", "html")
+    options = ("labels", "views", "pairs", "key", "sample", "seed", "html")
     given = {name: getattr(arguments, name, None) for name in options}
     words = [f"--{name} {value}" for name, value in given.items() if value]
     return " ".join(["isotherm", command, *map(str, files), *words, *(["--drop"] if arguments.drop else [])])
 
 
+def _pairs(console: Console, health: PairHealth) -> None:
+    table = terminal.table(f"{health.name}: {health.images:,} and {health.texts:,} × {health.d:,}", "value", "meaning")
+    for title, value, meaning in health.rows():
+        table.add_row(title, value, terminal.styled(meaning, "dim"))
+    console.print(table)
+    _findings(console, health.findings)
+    console.print(health.advice.reasoning, highlight=False, soft_wrap=True)
+
+
+def _findings(console: Console, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        line = terminal.styled(f"{finding.level:>4}", COLOURS[finding.level]).append(f"  {finding.text}", "default")
+        console.print(line, highlight=False, soft_wrap=True)
+
+
 def _health(console: Console, health: Health, rows: Sequence[Row]) -> None:
     from isotherm.report import number
 
-    colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
     table = terminal.table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
     for row in rows:
-        value = terminal.styled(number(row.value), colours[row.healthy.level])
+        value = terminal.styled(number(row.value), COLOURS[row.healthy.level])
         table.add_row(row.measure.title, value, row.healthy.where, terminal.styled(row.measure.meaning, "dim"))
     console.print(table)
-    for finding in health.findings:
-        line = terminal.styled(f"{finding.level:>4}", colours[finding.level]).append(f"  {finding.text}", "default")
-        console.print(line, highlight=False, soft_wrap=True)
+    _findings(console, health.findings)
     console.print(health.advice.reasoning, highlight=False, soft_wrap=True)

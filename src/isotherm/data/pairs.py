@@ -9,26 +9,29 @@ from typing import Any
 from isotherm.checks import did_you_mean, known_settings, parameters
 from isotherm.data.captioned import Captioned
 from isotherm.data.catalogue import CAPTIONED, SETS
-from isotherm.data.sources import captions
+from isotherm.data.sources import caption_shards, captions
 
-FORMATS = ("captions", "parquet")
-"""`captions:PATH`: csv, tsv or json lines of paths and captions, or a folder of them; `parquet:PATH`: the hub's."""
+FORMATS = ("captions", "parquet", "shards")
+"""`captions:PATH`: csv, tsv or json lines of paths and captions, or a folder of them; `parquet:PATH`: the hub's;
+`shards:PATH`: tar files in WebDataset's layout."""
 
 
 def is_pairs(data: str) -> bool:
-    """Whether a name of data stands for images with captions; a parquet file is looked into."""
+    """Whether a name of data stands for images with captions; parquet and shards are looked into."""
     form, colon, path = data.partition(":")
     if not colon:
         return data in CAPTIONED
     if form == "parquet":
         return _has_captions(Path(path).expanduser())
+    if form == "shards":
+        return caption_shards.has_captions(Path(path).expanduser())
     return form in FORMATS
 
 
 def load_pairs(name: str, split: str = "train", root: Path | str | None = None, **options: Any) -> Captioned:
     """One split of a set of pairs; options go to its reader: `size`, `image`, `caption`, `longest`."""
     form, colon, path = name.partition(":")
-    read: Callable[..., Captioned] = captions.read
+    read: Callable[..., Captioned] = caption_shards.read if form == "shards" else captions.read
     known_settings(name, options, parameters(read, ("path", "split", "name")), "option")
     if colon and form in FORMATS:
         if not path:

@@ -36,9 +36,10 @@ LIBRARIES = ("timm", "torchvision")
 def encoder(name: str | nn.Module, channels: int = 3, size: int = 32, **settings: Any) -> Encoder:
     """An encoder for images (N, channels, size, size): one of `NETWORKS`, ``timm:NAME``, ``torchvision:NAME``.
 
-    ``efficientnet_lite0`` is trained already and comes from installed packages (`encoders.efficientnet`). `settings` are the constructor's. Two follow the size unless given: up to 32 pixels a ResNet has the small stem,
+    `settings` are the constructor's. Two follow the size unless given: up to 32 pixels a ResNet has the small stem,
     and below 128 a ViT has patches of 4 instead of 16. A library's network comes without its classifier and without
     weights; ask for ``pretrained=True`` (timm) or ``weights=...`` (torchvision) to have them downloaded.
+    ``efficientnet_lite0`` is trained already and comes from installed packages (`encoders.efficientnet`).
 
     Any `nn.Module` comes back as it is, with its `width` found by showing it two blank images in eval mode.
     """

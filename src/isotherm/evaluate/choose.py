@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from isotherm.encoders import text
-from isotherm.evaluate import images, sentences
+from isotherm.evaluate import image_text, images, sentences
 from isotherm.evaluate.assessment import Evaluator
 from isotherm.train import runs
-from isotherm.train.modality import ImageModality, SentenceModality, modality_for
+from isotherm.train.modality import ImageModality, ImageTextModality, SentenceModality, modality_for
 
-EVALUATORS: Mapping[str, Evaluator] = {ImageModality.noun: images, SentenceModality.noun: sentences}
+EVALUATORS: Mapping[str, Evaluator] = {
+    ImageModality.noun: images,
+    SentenceModality.noun: sentences,
+    ImageTextModality.noun: image_text,
+}
 """By what the items of a modality are called."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor
 
 from isotherm.pairing import unit
@@ -35,8 +34,8 @@ def check_prompts(names: Sequence[str], templates: Sequence[str]) -> None:
     if twice:
         places = [i for i, name in enumerate(names) if name.strip().lower() == twice[0]]
         raise ValueError(
-            f"classes {' and '.join(map(str, places))} are both called '{names[places[0]]}': by name they cannot be told "
-            "apart. Give each its own, one per line (--class-names FILE)."
+            f"classes {' and '.join(map(str, places))} are both called '{names[places[0]]}': by name nobody can tell "
+            "them apart. Give each its own, one per line (--class-names FILE)."
         )
     empty = next((i for i, name in enumerate(names) if not name.strip()), None)
     if empty is not None:

@@ -253,7 +253,7 @@ def _of_parquet(
     for path in paths:
         opened = parquet.open_file(path)
         names = opened.schema_arrow.names
-        of_image = image if image in names else parquet.image_column(opened.schema_arrow, path)
+        of_image = parquet.image_column(opened.schema_arrow, path) if image is None or image not in names else image
         of_text = column(names, caption, CAPTION, "caption", path)
         for encoded, captions in _parquet_rows(opened, path, of_image, of_text):
             place = f"row {row}" if len(paths) == 1 else f"{path.name}, row {row}"

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from isotherm import files, world
-from isotherm.checks import did_you_mean
 from isotherm.data.captioned import Captioned
 from isotherm.data.loaders.pairs import PairLoader
 from isotherm.data.pairs import is_pairs, load_pairs
@@ -257,11 +256,6 @@ class ImageTextModality:
 
 def pairs_of(config: Config, split: str, size: int | None) -> Captioned:
     """One part of the pairs; only the part learnt from is made smaller."""
-    if not is_pairs(config.data):
-        known = ["flickr8k", "captions:PATH", "parquet:PATH"]
-        raise ValueError(
-            f"{config.data} holds no captions, which --method clip learns from{did_you_mean(config.data, known)}"
-        )
     pairs = load_pairs(config.data, split, **{"size": size or 224, **config.data_options})
     if split != config.split or config.images is None or config.images == len(pairs):
         return pairs
