@@ -6,7 +6,11 @@ import json
 import tarfile
 
 import numpy as np
+import pytest
 from PIL import Image
+
+pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'parquet' is not installed")
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 60, 220), "yellow": (230, 220, 40)}
 SHAPES = ("top", "bottom", "left", "right")
@@ -49,9 +53,6 @@ def rows(repeats=2):
 
 
 def as_parquet(path, items):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     images = [{"bytes": image, "path": None} for _, image, _ in items]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     columns = {

@@ -12,9 +12,7 @@ from PIL import Image
 from isotherm.data.captioned import Captioned
 from isotherm.data.loaders.pairs import PairLoader
 from isotherm.data.pairs import is_pairs, load_pairs
-from small_pairs import add, as_csv, as_jsonl, as_parquet, as_shards, encoded, picture, rows
-
-pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+from small_pairs import add, as_csv, as_jsonl, as_parquet, as_shards, encoded, pa, picture, pq, rows
 
 
 @pytest.fixture(autouse=True)
@@ -101,9 +99,6 @@ WORDS = [
 
 
 def test_what_cannot_be_used_is_counted_and_named(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     images = pa.array([None if b is None else {"bytes": b, "path": n} for n, b, _ in BAD], kind)
     captions = pa.array([c for *_, c in BAD], pa.list_(pa.string()))

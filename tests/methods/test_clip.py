@@ -34,7 +34,9 @@ class Words(torch_nn.Module):
 
 def towers(lock="none"):
     torch.manual_seed(0)
-    image = torch_nn.Sequential(torch_nn.Conv2d(3, 6, 2), torch_nn.Tanh(), torch_nn.AdaptiveAvgPool2d(1), torch_nn.Flatten())
+    image = torch_nn.Sequential(
+        torch_nn.Conv2d(3, 6, 2), torch_nn.Tanh(), torch_nn.AdaptiveAvgPool2d(1), torch_nn.Flatten()
+    )
     image.width = 6
     return Towers(image, Words(), lock)
 

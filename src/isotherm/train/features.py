@@ -18,19 +18,22 @@ ROWS = 512
 """Rows made at a time."""
 
 
-def kept(what: tuple[object, ...], rows: int, width: int, make: Callable[[Tensor], Tensor]) -> Tensor:
+def kept(
+    what: tuple[object, ...], rows: int, width: int, make: Callable[[Tensor], Tensor], everyone: bool = False
+) -> Tensor:
     """float32 (rows, width): what `make` gives for indices, from disk if it was made before of the same.
 
-    `what` says of what: the data's fingerprint, the digest of the weights, and how the items are shown. Of several
-    processes the first makes it.
+    `what` says of what: the data's fingerprint, the digest of the weights, and how the items are shown. Where
+    `everyone` asks, as all processes do before training, the first makes them and the others wait.
     """
     key = hashlib.sha256(repr((what, rows, width)).encode()).hexdigest()[:24]
     path = roots.features() / f"{key}.npy"
-    if world.rank() == 0 and _mapped(path, rows, width) is None:
-        _write(path, rows, width, make)
-    world.wait()
+    if everyone:
+        if world.rank() == 0 and _mapped(path, rows, width) is None:
+            _write(path, rows, width, make)
+        world.wait()
     features = _mapped(path, rows, width)
-    if features is None:  # another machine, whose disk is its own
+    if features is None:  # nobody made them, or on another machine, whose disk is its own
         _write(path, rows, width, make)
         features = _mapped(path, rows, width)
     assert features is not None

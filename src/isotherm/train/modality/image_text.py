@@ -19,14 +19,13 @@ from isotherm.data.pairs import is_pairs, load_pairs
 from isotherm.encoders import text
 from isotherm.encoders.efficientnet import EFFICIENTNET
 from isotherm.encoders.features import evaluating
-from isotherm.encoders.towers import Locked, Towers, digest_of
+from isotherm.encoders.towers import Locked, Towers
 from isotherm.measures.catalogue import in_groups
 from isotherm.measures.measure import take
 from isotherm.measures.pairs import PairSubject
 from isotherm.methods import Network
 from isotherm.methods.build import METHODS
 from isotherm.methods.clip import PairNetwork
-from isotherm.probes.extract import home
 from isotherm.streams import uniforms
 from isotherm.train.config import Config
 from isotherm.train.features import kept
@@ -175,8 +174,8 @@ class ImageTextModality:
     def loader(self, network: Network, device: torch.device, prefetch: int) -> PairLoader:
         assert isinstance(network, PairNetwork)
         towers, pairs, seed = network.encoder, self.pairs, self.config.seed
-        by_image = locked_images(towers, pairs, self.recipe)
-        by_caption = locked_captions(towers, pairs)
+        by_image = locked_images(towers, pairs, self.recipe, everyone=True)
+        by_caption = locked_captions(towers, pairs, everyone=True)
         encoder: Any = towers.text_encoder
 
         def image(indices: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
@@ -288,7 +287,7 @@ def _tokenizer(given: ImageTextModality, folder: Path | None) -> Any:
     return text.train_tokenizer(given.pairs.captions(numbers[:TAUGHT]), given.config.text_encoder["vocabulary"])
 
 
-def locked_images(towers: Towers, pairs: Captioned, shown: Recipe) -> Tensor | None:
+def locked_images(towers: Towers, pairs: Captioned, shown: Recipe, everyone: bool = False) -> Tensor | None:
     """The features of all images, where their tower is locked. Broken images are found on the way."""
     if not isinstance(towers.image, Locked):
         return None
@@ -296,21 +295,27 @@ def locked_images(towers: Towers, pairs: Captioned, shown: Recipe) -> Tensor | N
 
     def make(indices: Tensor) -> Tensor:
         pixels, _ = pairs.decoded(indices)
-        device = home(towers.image_encoder)
+        like = next(towers.image_encoder.parameters())
         with evaluating(towers.image):
-            return torch.cat([towers.image(shown.plain(part.to(device), size)).cpu() for part in pixels.split(AT_ONCE)])
+            shown_parts = (shown.plain(part.to(like.device), size).to(like.dtype) for part in pixels.split(AT_ONCE))
+            return torch.cat([towers.image(x).cpu() for x in shown_parts])
 
-    what = ("images", pairs.fingerprint(), pairs.size, size, shown.mean, shown.std, digest_of(towers.image_encoder))
-    return kept(what, len(pairs), towers.width, make)
+    what = ("images", pairs.fingerprint(), pairs.size, size, shown.mean, shown.std, towers.image.digest.tolist())
+    return kept(what, len(pairs), towers.width, make, everyone)
 
 
-def locked_captions(towers: Towers, pairs: Captioned) -> Tensor | None:
+def locked_captions(towers: Towers, pairs: Captioned, everyone: bool = False) -> Tensor | None:
     """The features of all captions by their numbers, where the tower of text is locked."""
     if not isinstance(towers.text, Locked):
         return None
     encoder: Any = towers.text_encoder
-    what = ("captions", pairs.fingerprint(), encoder.pooling, encoder.longest, digest_of(encoder))
-    return kept(what, len(pairs.starts), towers.widths[1], lambda numbers: encoder.encode(pairs.captions(numbers)))
+    what = ("captions", pairs.fingerprint(), encoder.pooling, encoder.longest, towers.text.digest.tolist())
+
+    def make(numbers: Tensor) -> Tensor:
+        features: Tensor = encoder.encode(pairs.captions(numbers))
+        return features
+
+    return kept(what, len(pairs.starts), towers.widths[1], make, everyone)
 
 
 @torch.no_grad()
