@@ -127,7 +127,7 @@ class ImageTextModality:
                 f"the image tower is locked: its features are those of whole images, not of '{self.recipe.name}'"
             )
         if self.config.encoder.name == EFFICIENTNET and not self.recipe.mean:
-            notes.append(f"{EFFICIENTNET} was trained on normalized images: --normalize imagenet")
+            notes.append(f"{EFFICIENTNET} was trained on pixels from −1 to 1: --normalize inception")
         return tuple(notes)
 
     @property
