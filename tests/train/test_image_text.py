@@ -260,7 +260,7 @@ def test_settings_for_images_alone_and_too_few_pairs_are_refused(pairs, tmp_path
         ({"images": 1000}, "has 32 images; 1000 are asked for"),
         ({"batch": 64}, "a batch of 64 is larger"),
         ({"batch": 1}, "holds 1 pair, which has no negative"),
-        ({"head": "none", "head.width": None}, "numbers; one space needs a head"),
+        ({"head": "none", "head.width": None, "text_encoder.width": 32}, "numbers; one space needs a head"),
     ):
         settings = {k: v for k, v in settings_of(pairs, **more).items() if v is not None}
         with pytest.raises(ValueError, match=words):

@@ -11,19 +11,21 @@ import torch
 from torch import Tensor
 
 from isotherm import probes as probing
+from isotherm.data import fingerprints
 from isotherm.data.class_names import in_words, read_names
 from isotherm.data.images import Images
 from isotherm.data.sets import load
 from isotherm.encoders.features import evaluating
+from isotherm.encoders.towers import Locked
 from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, warned, write
 from isotherm.files import Json
 from isotherm.inspect.health import Health, examine_embedding
 from isotherm.inspect.pairs import PairHealth, examine_pairs
 from isotherm.measures.retrieval import Direction, Retrieval
-from isotherm.probes.extract import home
 from isotherm.probes.scores import Score, wilson
 from isotherm.probes.zeroshot import PHOTO, check_prompts, class_vectors, zero_shot
-from isotherm.train.modality.image_text import AT_ONCE, OpenedPairs, pair_subject
+from isotherm.train.features import kept
+from isotherm.train.modality.image_text import AT_ONCE, OpenedPairs, embed_features, pair_subject
 from isotherm.train.runs import open_pairs, unfinished
 
 PROBES = ("retrieval", "zeroshot", "linear")
@@ -131,7 +133,7 @@ def _zero_shot(run: OpenedPairs, data: str, templates: Sequence[str], options: O
     given = options.class_names
     names = in_words(known.classes, data) if given is None else read_names(given, len(known.classes))
     vectors = class_vectors(run.embed_texts, names, templates)
-    z = torch.cat([run.embed_pixels(known.at(part)) for part in torch.arange(len(known)).split(AT_ONCE)])
+    z = embed_features(run.network, _features(run, known))
     return zero_shot(z, vectors, known.labels, templates), names
 
 
@@ -143,13 +145,24 @@ def _linear(run: OpenedPairs, data: str, seed: int) -> Score:
 
 
 def _features(run: OpenedPairs, images: Images) -> Tensor:
+    """What the image tower makes of images as they are; of a locked one it is kept on disk, as that of pairs is."""
     tower, size = run.network.encoder.image_encoder, run.recipe.views[0].size
-    parts = []
-    with evaluating(tower):
-        for index in torch.arange(len(images)).split(AT_ONCE):
-            x = run.recipe.plain(images.at(index).to(home(tower)), size)
-            parts.append(tower(x).float().cpu())
-    return torch.cat(parts)
+    like = next(tower.parameters())
+
+    def make(indices: Tensor) -> Tensor:
+        parts = []
+        with evaluating(tower):
+            for index in indices.split(AT_ONCE):
+                x = run.recipe.plain(images.at(index).to(like.device), size)
+                parts.append(tower(x.to(like.dtype)).float().cpu())
+        return torch.cat(parts)
+
+    side = run.network.encoder.image
+    if not isinstance(side, Locked):
+        return make(torch.arange(len(images)))
+    pixels = fingerprints.checksum(images.at(part).numpy().data for part in torch.arange(len(images)).split(1024))
+    shown = (tuple(images.shape), size, run.recipe.mean, run.recipe.std)
+    return kept(("pixels", pixels, shown, side.digest.tolist()), len(images), run.network.encoder.width, make)
 
 
 def _images(data: str, split: str, run: OpenedPairs) -> Images:

@@ -76,7 +76,9 @@ class Config:
     small_scale: list[float] | None = setting(
         None, "area of a small crop; null: the recipe's, or [0.05, 0.14]", later=True
     )
-    normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet, inception; null: none")
+    normalize: str | None = setting(
+        None, "channel statistics: cifar10, cifar100, stl10, imagenet, inception; null: none"
+    )
     encoder: Choice = setting(Choice(), "the network whose features are probed; your own: ./FILE.py:NAME")
     text_encoder: Choice = setting(
         Choice(), "of clip: the tower of captions, text_small, minilm, hf:NAME or hf:PATH", later=True

@@ -322,14 +322,16 @@ def locked_captions(towers: Towers, pairs: Captioned, everyone: bool = False) ->
 def embed_images(network: PairNetwork, pairs: Captioned, shown: Recipe) -> Tensor:
     """float32 (N, width): embeddings of images as they are; features of a locked tower come from disk."""
     features = locked_images(network.encoder, pairs, shown)
-    parts = []
-    for indices in torch.arange(len(pairs)).split(AT_ONCE):
-        if features is None:
-            parts.append(embed_pixels(network, pairs.decoded(indices)[0], shown))
-        else:
-            with evaluating(network):
-                parts.append(network.image(features[indices].to(_like(network))).float().cpu())
-    return torch.cat(parts)
+    if features is not None:
+        return embed_features(network, features)
+    parts = torch.arange(len(pairs)).split(AT_ONCE)
+    return torch.cat([embed_pixels(network, pairs.decoded(part)[0], shown) for part in parts])
+
+
+def embed_features(network: PairNetwork, features: Tensor) -> Tensor:
+    """The same of what the image tower made of images."""
+    with evaluating(network):
+        return network.image(features.to(_like(network))).float().cpu()
 
 
 def embed_pixels(network: PairNetwork, pixels: Tensor, shown: Recipe) -> Tensor:
