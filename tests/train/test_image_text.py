@@ -23,7 +23,7 @@ from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.loop import run_to_end, train
 from isotherm.train.modality import ImageModality, ImageTextModality, modality_for
-from isotherm.train.modality.image_text import pair_subject
+from isotherm.train.pair_embeddings import pair_subject
 from small_pairs import COLOURS, QUICK, as_csv, as_parquet, encoded, folder_of, picture, rows
 from small_runs import lines, same, stopped_after_a_step, weights
 

@@ -25,7 +25,8 @@ from isotherm.measures.retrieval import Direction, Retrieval
 from isotherm.probes.scores import Score, wilson
 from isotherm.probes.zeroshot import PHOTO, check_prompts, class_vectors, zero_shot
 from isotherm.train.features import kept
-from isotherm.train.modality.image_text import AT_ONCE, OpenedPairs, embed_features, pair_subject
+from isotherm.train.modality.image_text import OpenedPairs
+from isotherm.train.pair_embeddings import AT_ONCE, embed_features, pair_subject
 from isotherm.train.runs import open_pairs, unfinished
 
 PROBES = ("retrieval", "zeroshot", "linear")

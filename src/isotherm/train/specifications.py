@@ -33,7 +33,7 @@ def specifications(settings: Mapping[str, Any]) -> dict[str, Spec]:
     hints = typing.get_type_hints(Config)
     for f in dataclasses.fields(Config):
         if f.name in PARTS:
-            if settings[f.name]:
+            if settings.get(f.name):
                 specs[f"{f.name}.name"] = (str, settings[f.name]["name"], f.metadata["about"])
                 specs |= {f"{f.name}.{k}": v for k, v in _settings_of(f.name, settings[f.name]["name"]).items()}
             continue
