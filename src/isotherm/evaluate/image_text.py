@@ -17,9 +17,9 @@ from isotherm.data.images import Images
 from isotherm.data.sets import load
 from isotherm.encoders.features import evaluating
 from isotherm.encoders.towers import Locked
-from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, warned, write
+from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, write
 from isotherm.files import Json
-from isotherm.inspect.health import Health, examine_embedding
+from isotherm.inspect.health import Health
 from isotherm.inspect.pairs import PairHealth, examine_pairs
 from isotherm.measures.retrieval import Direction, Retrieval
 from isotherm.probes.scores import Score, wilson
@@ -46,8 +46,8 @@ class PairAssessment:
     names: dict[str, list[str]]
     """The classes of each data set, as they were asked for."""
     pairs: PairHealth
-    health: Health | None
-    """Of the images' embeddings."""
+    health: Health | None = None
+    """None: what is to be said of one embedding is said of two (`pairs`), whose negatives are across."""
     unfinished: str = ""
 
     def tables(self) -> list[Table]:
@@ -77,7 +77,7 @@ class PairAssessment:
             "retrieval": None if self.retrieval is None else _retrieval_json(self.retrieval),
             "probes": {name: score.as_dict() for name, score in self.scores.items()},
             "pairs": self.pairs.as_dict(),
-            "measures": {} if self.health is None else self.health.values,
+            "measures": self.pairs.values,
         }
 
 
@@ -119,8 +119,7 @@ def assess(
         scores,
         names,
         examine_pairs(subject.images, subject.texts, subject.owner, run.out.name, options.seed),
-        warned(examine_embedding(embedding, options.seed), stopped),
-        stopped,
+        unfinished=stopped,
     )
     write(run.out.name, assessment, embedding, options)
     return assessment
