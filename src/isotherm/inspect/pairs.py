@@ -121,8 +121,8 @@ def _findings(values: dict[str, float], limit: float, images: int, texts: int) -
         yield Finding(
             "look",
             f"Images and texts lie in two cones: their centres are {number(gap)} apart. Retrieval across is unharmed, "
-            "since all candidates are shifted alike; searching images and texts together is not: an image is nearer to "
-            "any image than to its own caption. Subtracting each modality's mean closes most of it.",
+            "since all candidates are shifted alike; searching images and texts together is not: images come before "
+            "captions for an image, and the other way round. Subtracting each modality's mean closes most of it.",
             said,
         )
     else:
