@@ -232,6 +232,24 @@ IMAGENETTE = Set(
 )
 
 
+# Images with captions: `data.pairs` reads both, `sets` the images alone
+
+FLICKR8K = Set(
+    "flickr8k",
+    {"train": 6_000, "validation": 1_000, "test": 1_000},
+    (3, 64, 64),
+    "photos from Flickr, for research and education (Hodosh et al. 2013)",
+    source="parquet",
+    folder="flickr8k",
+    files=(("train.parquet", "validation.parquet", "test.parquet"),),
+    missing="the hub's {train,validation,test}.parquet there.",
+    splits={"val": "validation"},
+    settings={"name": "flickr8k", "size": 64},
+)
+CAPTIONED = ("flickr8k",)
+"""Sets whose images have captions."""
+
+
 def _imagenet(name: str, train: int, val: int, files: tuple[str, ...], **settings: Any) -> Set:
     return Set(
         name,
@@ -314,7 +332,7 @@ VOC2007 = Set(
 )
 _HUNDRED_FOLDERS = tuple(f"{split}/{c}" for split in ("train", "val") for c in IMAGENET100)
 ALL = (
-    *(DIGITS, K_BIT, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, SVHN, STL10, IMAGENETTE, TINY_IMAGENET),
+    *(DIGITS, K_BIT, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, SVHN, STL10, IMAGENETTE, TINY_IMAGENET, FLICKR8K),
     _imagenet("imagenet100", 126_689, 5_000, _HUNDRED_FOLDERS, classes=IMAGENET100),
     _imagenet("imagenet", 1_281_167, 50_000, ("train", "val")),
     *(*MEDICAL, VOC2007),

@@ -19,6 +19,7 @@ from isotherm.inspect.findings import Row, describe
 from isotherm.inspect.health import Health, examine, examine_embedding
 from isotherm.inspect.inspection import Inspection, inspection_of
 from isotherm.inspect.page import LAYOUTS, page_of
+from isotherm.inspect.pairs import PairHealth, examine_pairs, inspect_pairs, page_of_pairs
 from isotherm.inspect.reading import WHOLE, Embedding, Reading, read
 from isotherm.report import Page
 
@@ -28,14 +29,17 @@ __all__ = [
     "Health",
     "Inspection",
     "Output",
+    "PairHealth",
     "Reading",
     "Row",
     "compare",
     "describe",
     "examine",
+    "examine_pairs",
     "read",
     "run",
     "run_compare",
+    "run_pairs",
 ]
 
 
@@ -70,6 +74,14 @@ def run(path: Path | str, reading: Reading = WHOLE, output: Output = NOWHERE, la
     embedding = reading.read(path)
     health = examine_embedding(embedding, reading.seed)
     output.write(lambda: page_of(health, embedding, layout, reading.seed, output.command), health.as_dict())
+    return health
+
+
+def run_pairs(path: Path | str, pairs: str, reading: Reading = WHOLE, output: Output = NOWHERE) -> PairHealth:
+    """Read embeddings of images and of texts, examine them together, and write the page and the numbers where asked."""
+    output.check(Path(path), Path(pairs))
+    health = inspect_pairs(path, pairs, reading)
+    output.write(lambda: page_of_pairs(health, output.command), health.as_dict())
     return health
 
 

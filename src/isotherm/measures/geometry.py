@@ -76,6 +76,18 @@ def alignment(z0: Tensor, z1: Tensor) -> float:
 
 @takes_arrays
 @torch.no_grad()
+def modality_gap(images: Tensor, texts: Tensor) -> float:
+    r"""How far the centres of two modalities lie apart: 0 when they share one, 2 at most.
+
+    .. math:: \Big\| \tfrac1N \sum_i x_i - \tfrac1C \sum_j y_j \Big\|
+
+    Liang et al. 2022 (arXiv:2203.02053), §2.2, of unit embeddings x of images and y of texts.
+    """
+    x, y = (unit(z.double(), name).mean(0) for z, name in ((images, "images"), (texts, "texts")))
+    return float((x - y).norm())
+
+
+@torch.no_grad()
 def interclass_uniformity(z: Tensor, labels: Tensor) -> float:
     r"""How evenly the centres of the classes are spread.
 

@@ -7,7 +7,7 @@ copies, so that it is part of ``state_dict()``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -158,19 +158,21 @@ class PredictsSlowCopy(Method):
         self.slow.follow(self.network, self.progress)
 
 
-def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
+def through(network: Callable[[Tensor], Tensor], views: Sequence[Tensor]) -> list[Tensor]:
     """Each view through the network; views of one size go together."""
     embeddings: dict[int, Tensor] = {}
     for shape in dict.fromkeys(v.shape for v in views):
         numbers = [i for i, v in enumerate(views) if v.shape == shape]
-        if len(numbers) * shape[0] == 1 and network.training and _normalizes_batches(network):
+        if len(numbers) * shape[0] == 1 and _normalizes_batches(network):
             raise ValueError("BN needs at least 2 items to normalize, got 1. Use a larger batch.")
         z = network(torch.cat([views[i] for i in numbers]) if len(numbers) > 1 else views[numbers[0]])
         embeddings |= dict(zip(numbers, z.chunk(len(numbers)), strict=True))
     return [embeddings[i] for i in range(len(views))]
 
 
-def _normalizes_batches(network: nn.Module) -> bool:
+def _normalizes_batches(network: Callable[[Tensor], Tensor]) -> bool:
+    if not isinstance(network, nn.Module) or not network.training:
+        return False
     return any(isinstance(module, nn.BatchNorm1d) for module in network.modules())
 
 

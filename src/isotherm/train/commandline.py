@@ -204,11 +204,15 @@ def _stamped(values: Settings) -> tuple[Config, Runtime]:
 def completed(settings: Mapping[str, Any]) -> Settings:
     """Every part with a name: the method's default where none is given."""
     method = method_of(settings)
+    second = method_spec(method).text_encoder
+    if settings["text_encoder"] and not second:
+        raise ValueError(f"method '{method}' has one encoder; --text_encoder belongs to --method clip.")
     names = {
         "method": method,
         "encoder": method_spec(method).encoder,
         "head": method_spec(method).head,
         "predictor": "simclr",
+        **({"text_encoder": second} if second else {}),
     }
     return {**settings, **{part: {"name": name, **settings[part]} for part, name in names.items()}}
 

@@ -36,7 +36,8 @@ class Config:
 
     data: str = setting(
         "digits",
-        "a named set (isotherm data list), folder:PATH, shards:PATH, parquet:PATH, arrays:PATH, text:PATH, or "
+        "a named set (isotherm data list), folder:PATH, shards:PATH, parquet:PATH, arrays:PATH, text:PATH, "
+        "captions:PATH, or "
         "./FILE.py:FUNCTION",
     )
     split: str = setting("train", "which part to learn from")
@@ -77,8 +78,13 @@ class Config:
     small_scale: list[float] | None = setting(
         None, "area of a small crop; null: the recipe's, or [0.05, 0.14]", later=True
     )
-    normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
+    normalize: str | None = setting(
+        None, "channel statistics: cifar10, cifar100, stl10, imagenet, inception; null: none"
+    )
     encoder: Choice = setting(Choice(), "the network whose features are probed; your own: ./FILE.py:NAME")
+    text_encoder: Choice = setting(
+        Choice(), "of clip: the tower of captions, text_small, minilm, hf:NAME or hf:PATH", later=True
+    )
     head: Choice = setting(Choice(), "what makes embeddings of features")
     predictor: Choice = setting(Choice(), "what predicts (mocov3, nnclr, byol, simsiam)")
     method: Choice = setting(Choice(), "how embeddings are made and compared; by default simclr, of sentences simcse")

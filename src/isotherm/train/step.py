@@ -156,7 +156,7 @@ class Stepper:
         if self.config.precision == "64-true":
             batch = batch._replace(views=[v.double() if v.is_floating_point() else v for v in batch.views])
         if self.channels_last and batch.views[0].ndim == 4:
-            batch = batch._replace(views=[v.contiguous(memory_format=torch.channels_last) for v in batch.views])
+            batch = batch._replace(views=[_by_channels(v) for v in batch.views])
         return batch
 
     def _update(self) -> None:
@@ -246,6 +246,11 @@ def split(batch: Batch, parts: int) -> list[Batch]:
             zip(batch.labels.tensor_split(parts), batch.indices.tensor_split(parts), strict=True)
         )
     ]
+
+
+def _by_channels(view: Tensor) -> Tensor:
+    """Images with channels last; tokens and features as they are."""
+    return view.contiguous(memory_format=torch.channels_last) if view.ndim == 4 else view
 
 
 def _joined(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:

@@ -27,8 +27,10 @@ STATISTICS = {
     "cifar100": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
     "stl10": ((0.4409, 0.4279, 0.3868), (0.2683, 0.2610, 0.2687)),
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "inception": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
-"""Mean and standard deviation of the channels, as CACR (arXiv:2105.03746), Alg. 1 and 2, normalize with."""
+"""Mean and standard deviation of the channels, as CACR (arXiv:2105.03746), Alg. 1 and 2, normalize with; "inception" is
+what Inception and EfficientNet-Lite were trained with: −1 to 1."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,11 @@ RECIPES = {
                     zoom=0.1,
                 ),
             ),
+        ),
+        Recipe(
+            "clip",
+            "CLIP: a square crop of nine tenths or more (as open_clip has it) and nothing else",
+            (View(size=224, scale=(0.9, 1.0), flip=0, jitter=(0, 0, 0, 0), gray=0),),
         ),
         Recipe("none", "the image itself", (View(scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0),)),
     )

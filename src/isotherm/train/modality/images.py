@@ -64,7 +64,7 @@ class ImageModality:
     own_files: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def reads(cls, data: str, encoder: str | None) -> bool:
+    def reads(cls, data: str, encoder: str | None, method: str | None = None) -> bool:
         return True
 
     @classmethod
