@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch
@@ -18,6 +19,8 @@ import torch.multiprocessing as mp
 from isotherm.cli import main
 
 METHOD = "forkserver"
+LONGEST = 600
+"""Seconds after which processes that wait for each other are given up."""
 multiprocessing.set_forkserver_preload(["isotherm.cli", "isotherm.train.commandline", "isotherm.train.loop", "sklearn"])
 
 
@@ -68,7 +71,15 @@ def two(function, *arguments):
 
 def several(count, function, *arguments):
     """`function(rank, *arguments)` in that many processes at once, each on one thread."""
-    mp.start_processes(_one_of_several, args=(function, arguments), nprocs=count, start_method=METHOD)
+    context = mp.start_processes(
+        _one_of_several, args=(function, arguments), nprocs=count, start_method=METHOD, join=False
+    )
+    deadline = time.monotonic() + LONGEST
+    while not context.join(timeout=5):
+        if time.monotonic() > deadline:
+            for process in context.processes:
+                process.kill()
+            raise AssertionError(f"{function.__name__} in {count} processes is still at work after {LONGEST} seconds")
 
 
 def _one_of_several(rank, function, arguments):
