@@ -7,7 +7,7 @@ DEV := $(VENV)/.dev
 PEERS := .venv-peers
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo quick test coverage check lint bench gpu-check clean
+.PHONY: demo quick test coverage check lint bench gpu-check fuzz clean
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --scale demo --out demo/temperature
@@ -39,6 +39,10 @@ bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of it
 
 gpu-check: $(DEV)  ## every loss by the fused kernels of this machine's GPU, against float64 on its processor
 	$(RUN)/python -m pytest -v tests/engine/on_gpu.py
+
+TIME ?= 1h
+fuzz: $(DEV)  ## damaged files against every reader for TIME (1h); the suite has a seeded minute of it
+	$(RUN)/python tests/attacks/fuzz.py --time $(TIME)
 
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "isotherm needs $(PYTHON); say PYTHON=… if yours has another name"; exit 1; }

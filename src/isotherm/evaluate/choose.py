@@ -9,6 +9,7 @@ from isotherm.encoders import text
 from isotherm.evaluate import images, sentences
 from isotherm.evaluate.assessment import Evaluator
 from isotherm.train import runs
+from isotherm.train.choice import Choice
 from isotherm.train.modality import ImageModality, SentenceModality, modality_for
 
 EVALUATORS: Mapping[str, Evaluator] = {ImageModality.noun: images, SentenceModality.noun: sentences}
@@ -28,7 +29,7 @@ def noun_of(source: str) -> str:
         raise ValueError(f"{source} is a file, a run's folder is wanted. Embeddings: isotherm inspect {source}")
     if (folder / runs.CONFIG).exists():
         settings = runs.read_config(folder)
-        return modality_for(str(settings.get("data")), settings.get("encoder", {}).get("name")).noun
+        return modality_for(str(settings.get("data")), Choice.of(settings.get("encoder") or {}).name or None).noun
     if (folder / "config.json").exists():
         return SentenceModality.noun
     if not folder.exists():
