@@ -7,7 +7,16 @@ that one which happens to be right takes seconds: small data, one epoch, few row
 import random
 import shlex
 
-LOSSES = ("NTXentLoss", "DCLLoss", "HardContrastiveLoss", "CACRLoss", "SupConLoss", "SimSiamLoss", "Nonsense", "./no.py:L")
+LOSSES = (
+    "NTXentLoss",
+    "DCLLoss",
+    "HardContrastiveLoss",
+    "CACRLoss",
+    "SupConLoss",
+    "SimSiamLoss",
+    "Nonsense",
+    "./no.py:L",
+)
 METHODS = ("simclr", "mocov2", "byol", "swav", "simcse", "nothing", "vae", "dino")
 NUMBERS = ("0", "1", "-1", "2", "7", "0.5", "1e999", "nan", "inf", "-0", "1e-30", "99999999999999999999", "0x10", "١٢")
 ODD = (
@@ -37,7 +46,19 @@ OTHERS = {
     "check": ("law",),
     "bench": ("rounds", "pairs", "loss", "json"),
 }
-NAMES = ("digits", "cifar99", "temperature", "NTXentLoss", "show", "list", "get", "minilm", "HERE/run", "losses", "knn,linear")
+NAMES = (
+    "digits",
+    "cifar99",
+    "temperature",
+    "NTXentLoss",
+    "show",
+    "list",
+    "get",
+    "minilm",
+    "HERE/run",
+    "losses",
+    "knn,linear",
+)
 
 
 def line(seed: int, here: str) -> list[str]:
@@ -63,7 +84,9 @@ def _train(rng: random.Random) -> list[str]:
         joined = rng.random() < 0.1
         value = _value(rng)
         words += [f"--{name}={value}"] if joined else [f"--{name}", value]
-    words += rng.choice([["--print_config"]] * 3 + [["--config", _value(rng)], ["--preset", _value(rng)], ["--out", "HERE/out"]])
+    words += rng.choice(
+        [["--print_config"]] * 3 + [["--config", _value(rng)], ["--preset", _value(rng)], ["--out", "HERE/out"]]
+    )
     # the last word counts: whatever was said, a line trains on little data for one epoch
     return [*words, *(BOUNDED[:6] if rng.random() < 0.7 or "--out" in words else ())]
 

@@ -27,7 +27,7 @@ HOSTILE = (
     "javascript:document.title='run'",
     "\x1b]0;mine\x07\x1b[2J",
     "\u202egnp.exe\u2066",
-    "=HYPERLINK(\"http://127.0.0.1:9/\",\"x\")",
+    '=HYPERLINK("http://127.0.0.1:9/","x")',
     "+1+cmd|' /C calc'!A0",
     "@SUM(1:1)",
     "-2+3",
@@ -44,9 +44,13 @@ def obeyed(browser, page: Path) -> list[str]:
     if browser.run("return document.title") == "run":
         done.append("a script ran")
     names = "script:not([type]), img:not([src^='data:']), iframe, object, embed, form, a[href]:not([href^='#'])"
-    inside = browser.run("return [...document.querySelectorAll(arguments[0])].map(e => e.outerHTML.slice(0, 60))", names)
+    inside = browser.run(
+        "return [...document.querySelectorAll(arguments[0])].map(e => e.outerHTML.slice(0, 60))", names
+    )
     done += [tag for tag in inside if not tag.startswith('<script>"use strict"') and not tag.startswith("<script>/")]
-    attributes = "return [...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(n => /^on/.test(n))"
+    attributes = (
+        "return [...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(n => /^on/.test(n))"
+    )
     return done + browser.run(attributes)
 
 
@@ -112,7 +116,7 @@ def test_a_spreadsheet_computes_nothing_in_our_tables():
     cells = [cell for table in tables for row in csv.reader(io.StringIO(table)) for cell in row]
     assert [c for c in cells if c[:1] in ("=", "+", "@", "-") and not csv_number(c)] == []
     assert UNSEEN.findall("".join(cells)) == []
-    assert {"-1.5", "+3e-4", "'-2+3", "'=HYPERLINK(\"http://127.0.0.1:9/\",\"x\")"} <= set(cells)
+    assert {"-1.5", "+3e-4", "'-2+3", '\'=HYPERLINK("http://127.0.0.1:9/","x")'} <= set(cells)
 
 
 def csv_number(text: str) -> bool:

@@ -153,7 +153,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
             arguments.labels, arguments.views, arguments.key, arguments.sample, arguments.seed, arguments.drop
         )
         output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [file]))
-        health = inspection.run(file, reading, output, arguments.map)
+        health = inspection.run(file, reading, output, arguments.map, note)
     _health(console, health, inspection.describe(health))
     terminal.written(console, arguments)
 
