@@ -323,18 +323,26 @@ def _reading(measures: Settings, instead: Mapping[str, str]) -> Settings:
 def training_of(folder: Path) -> list[Settings]:
     """What a run's folder has of its training: the mean loss and what was measured, by epoch, few digits and lines."""
     path = folder / "metrics.jsonl"
-    try:
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: a line of it is no JSON. Bring it back.") from error
     epochs = [
         {name: rounded(value) for name, value in line.items() if name not in LEFT_OUT and usable(value)}
-        for line in lines
-        if isinstance(line, dict) and "loss_mean" in line
+        for line in _epoch_lines(path)
     ]
     every = max(1, -(-len(epochs) // LINES))
     last = len(epochs) - 1
     return [e for i, e in enumerate(epochs) if (last - i) % every == 0 or e.keys() - {"epoch", "loss_mean"}]
+
+
+def _epoch_lines(path: Path) -> Iterator[Settings]:
+    """The lines of metrics about whole epochs; of a million others none is read, nor kept."""
+    if not path.exists():
+        return
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                if '"loss_mean"' in line and isinstance(entry := json.loads(line), dict):
+                    yield entry
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: a line of it is no JSON. Bring it back.") from error
 
 
 def rounded(value: Any, digits: int = 4) -> Any:
