@@ -42,7 +42,7 @@ gpu-check: $(DEV)  ## every loss by the fused kernels of this machine's GPU, aga
 
 TIME ?= 1h
 fuzz: $(DEV)  ## damaged files against every reader for TIME (1h); the suite has a seeded minute of it
-	$(RUN)/python tests/attacks/fuzz.py --time $(TIME)
+	PYTHONPATH=tests $(RUN)/python tests/attacks/fuzz.py --time $(TIME)
 
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "isotherm needs $(PYTHON); say PYTHON=… if yours has another name"; exit 1; }

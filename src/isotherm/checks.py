@@ -25,7 +25,7 @@ def did_you_mean(name: str, known: Iterable[str], listed: Sequence[str] | None =
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Whatever a damaged file makes its reader raise, as a sentence that begins with `what`; refusals stay as they are."""
+    """Whatever a damaged file makes its reader raise, as a sentence that begins with `what`; refusals pass."""
     try:
         yield
     except (ValueError, OSError, MemoryError, ModuleNotFoundError):

@@ -20,15 +20,17 @@ LOSSES = (
 METHODS = ("simclr", "mocov2", "byol", "swav", "simcse", "nothing", "vae", "dino")
 NUMBERS = ("0", "1", "-1", "2", "7", "0.5", "1e999", "nan", "inf", "-0", "1e-30", "99999999999999999999", "0x10", "١٢")
 ODD = (
-    "", " ", "-", "--", "---", "=", "null", "true", "[]", "{}", "[1, 2", "{a: b}", "*a", "&a [*a]", "!!python/name:os.system",
-    "\x1b[2J", "\u202e", "é", "\udc80", "a\nb", "a\tb", "../..", "/dev/null", "/proc/self/mem", "$(touch x)", "; true", "%s%n",
+    "", " ", "-", "--", "---", "=", "null", "true", "[]", "{}", "[1, 2", "{a: b}", "*a", "&a [*a]",
+    "!!python/name:os.system", "\x1b[2J", "\u202e", "é", "\udc80", "a\nb", "a\tb", "../..", "/dev/null",
+    "/proc/self/mem", "$(touch x)", "; true", "%s%n",
     "x" * 3000, "{" * 200, "folder:", "arrays:", "parquet:/nowhere", "text:", "hf:", "hf:/nowhere", "./no.py:Nothing",
     "os:system", "builtins:exec", "HERE/z.npy", "HERE/z.npy:k", "HERE/y.txt", "HERE", "HERE/none", "HERE/z.txt",
 )  # fmt: skip
 TRAIN = (
     "epochs", "steps", "batch", "lr", "seed", "images", "size", "warmup", "warmup_part", "weight_decay", "precision",
-    "optimizer", "schedule", "data", "split", "test", "recipe", "crop_scale", "normalize", "imbalance", "ratio", "randbit",
-    "digits", "monitor", "monitor_images", "average", "clip", "accumulate", "small_crops", "small_size", "data_options",
+    "optimizer", "schedule", "data", "split", "test", "recipe", "crop_scale", "normalize", "imbalance", "ratio",
+    "randbit", "digits", "monitor", "monitor_images", "average", "clip", "accumulate", "small_crops",
+    "small_size", "data_options",
     "loss.temperature", "loss.alpha", "loss.nothing", "loss", "method", "encoder", "encoder.widths", "encoder.width",
     "head", "head.width", "head.layers", "predictor", "method.queue", "method.momentum", "log", "device", "devices",
     "checkpoint", "resume", "quiet", "nothing",

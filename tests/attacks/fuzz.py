@@ -1,9 +1,9 @@
 """`make fuzz TIME=2h`: the attacks of test_files.py with ever new damage, until the time is over.
 
-    python tests/attacks/fuzz.py [--time 1h] [--only NAME …] [--seed N] [--out fuzz]
-    python tests/attacks/fuzz.py --atheris npy [libFuzzer's options]      guided by coverage, where atheris is installed
+    PYTHONPATH=tests python tests/attacks/fuzz.py [--time 1h] [--only NAME …] [--seed N] [--out fuzz]
+    PYTHONPATH=tests python tests/attacks/fuzz.py --atheris npy [libFuzzer's options]
 
-Every finding is written to the folder: the damaged file, the edits, and what happened. Exit code 1 if there are any.
+The second is guided by coverage, where atheris is installed. Every finding is written to the folder: the damaged file, the edits, and what happened. Exit code 1 if there are any.
 What is found becomes a test beside the reader's others (or a line in FOUND of test_findings.py).
 """
 
@@ -16,8 +16,6 @@ import time
 import traceback
 import warnings
 from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import torch
 

@@ -211,7 +211,7 @@ def study() -> Files:
     grid = points.expand(find.load("entropy"), "smoke")
     records = [
         Record(
-            p.arm, p.varied, p.config.seed, p.config.key, {m: 0.5 for m in ("knn", "linear", "uniformity")}, 1.0,
+            p.arm, p.varied, p.config.seed, p.config.key, dict.fromkeys(("knn", "linear", "uniformity"), 0.5), 1.0,
             p.config.as_dict(), Path("runs") / p.config.key, groups=tuple(p.measure),
         )
         for p in grid
@@ -227,7 +227,7 @@ def reporting(folder: Path) -> list[str]:
 def model() -> Files:
     import tempfile  # noqa: PLC0415
 
-    words = "the cat sits on a mat and sees one red bird near an old tree".split()
+    words = ["the", "cat", "sits", "on", "a", "mat", "and", "sees", "one", "red", "bird", "near", "an", "old", "tree"]
     sentences = [" ".join(words[i:] + words[:i]) for i in range(len(words))]
     with tempfile.TemporaryDirectory() as place:
         encoder = text.small(text.train_tokenizer(sentences, 300), width=16, layers=1, heads=2)
@@ -282,7 +282,8 @@ TARGETS = (
     Target("checkpoint", first("run/checkpoint.pt", run), evaluating, ARCHIVE, ("out.json",), cost=4),
     Target("a run's settings", first("run/config.yaml", run), evaluating, (change.damaged, in_yaml), ("out.json",), 4),
     Target("resumed", first("run/checkpoint.pt", run), resuming, ARCHIVE, cost=4),
-    Target("resumed metrics", first("run/metrics.jsonl", run), resuming, (change.damaged, change.in_json_lines), cost=4),
+    Target("resumed metrics", first("run/metrics.jsonl", run), resuming,
+           (change.damaged, change.in_json_lines), cost=4),
     Target("encoder", first("run/encoder.safetensors", run),
            lambda f: lambda: load_encoder(f / "run"), (change.damaged, change.in_safetensors)),
     Target("encoder's card", first("run/encoder.json", run), lambda f: lambda: load_encoder(f / "run"),

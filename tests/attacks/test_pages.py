@@ -1,4 +1,4 @@
-"""Names that would like to be obeyed, in every output: pages in Chromium under a strict policy, tables, images, terminal."""
+"""Names that would like to be obeyed, in every output: pages in Chromium, tables, images, the terminal."""
 
 import csv
 import io

@@ -34,7 +34,9 @@ def test_errors_of_a_sample_are_those_of_samples(tmp_path):
     np.savez(tmp_path / "z.npz", z=z, labels=y)
     whole = inspection.run(tmp_path / "z.npz", layout="none")
     assert whole.errors == {}
-    samples = [inspection.run(tmp_path / "z.npz", inspection.Reading(sample=1024, seed=s), layout="none") for s in range(8)]
+    samples = [
+        inspection.run(tmp_path / "z.npz", inspection.Reading(sample=1024, seed=s), layout="none") for s in range(8)
+    ]
     for name in ("uniformity", "tolerance", "mean_similarity"):
         values = np.array([h.values[name] for h in samples])
         errors = np.array([h.errors[name] for h in samples])

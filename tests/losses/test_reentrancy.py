@@ -82,7 +82,7 @@ def test_a_loss_inside_a_backward_pass_changes_neither(name):
     "transform",
     [
         lambda f, z: torch.func.grad(f)(z),
-        lambda f, z: torch.func.vjp(f, z),
+        lambda f, z: torch.func.vjp(f, z)[0],
         lambda f, z: torch.func.jvp(f, (z,), (z,)),
         lambda f, z: torch.func.vmap(f)(torch.stack([z, z])),
         lambda f, z: torch.func.hessian(f)(z),

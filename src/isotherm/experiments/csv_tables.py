@@ -112,7 +112,7 @@ def _csv(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def as_cell(cell: Any) -> Any:
-    """A cell on one line that a spreadsheet shows and does not compute: what begins like a formula gets an apostrophe."""
+    """A cell on one line that a spreadsheet shows and does not compute: a formula gets an apostrophe before it."""
     if not isinstance(cell, str):
         return cell
     shown = visible(" ".join(cell.split()))

@@ -297,8 +297,8 @@ class Records:
 
 
 STORED: Mapping[str, type | tuple[type, ...]] = {
-    **{name: str for name in ("arm", "key", "folder", "state", "failure", "fingerprint")},
-    **{name: dict for name in ("varied", "measures", "config", "versions")},
+    **dict.fromkeys(("arm", "key", "folder", "state", "failure", "fingerprint"), str),
+    **dict.fromkeys(("varied", "measures", "config", "versions"), dict),
     **{"seed": int, "seconds": (int, float), "groups": (list, type(None)), "warnings": list, "training": list},
 }
 """What a line of records.jsonl holds, by type."""

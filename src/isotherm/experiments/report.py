@@ -18,9 +18,9 @@ import yaml
 
 import isotherm
 from isotherm import files
-from isotherm.experiments.csv_tables import as_cell
 from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.comparing import differences
+from isotherm.experiments.csv_tables import as_cell
 from isotherm.experiments.drawn import Drawn, charts_of, draw_figures
 from isotherm.experiments.execute import About
 from isotherm.experiments.judging import Judged, by_chance, count, judge

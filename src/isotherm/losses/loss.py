@@ -34,8 +34,8 @@ def uncompiled(function: Callable[Given, Tensor]) -> Callable[Given, Tensor]:
             return torch.compiler.disable(function)(*args, **settings)  # type: ignore[no-any-return]
         if torch._C._are_functorch_transforms_active():
             raise RuntimeError(
-                "isotherm's losses do not run inside torch.func (grad, vjp, jvp, vmap, hessian): their backward pass is "
-                "written by hand. Call the loss outside of it, and backward() or torch.autograd.grad on its value."
+                "isotherm's losses do not run inside torch.func (grad, vjp, jvp, vmap, hessian): their backward pass "
+                "is written by hand. Call the loss outside of it, and backward() or torch.autograd.grad on its value."
             )
         return function(*args, **settings)
 
