@@ -3,8 +3,8 @@
     PYTHONPATH=tests python tests/attacks/fuzz.py [--time 1h] [--only NAME …] [--seed N] [--out fuzz]
     PYTHONPATH=tests python tests/attacks/fuzz.py --atheris npy [libFuzzer's options]
 
-The second is guided by coverage, where atheris is installed. Every finding is written to the folder: the damaged file, the edits, and what happened. Exit code 1 if there are any.
-What is found becomes a test beside the reader's others (or a line in FOUND of test_findings.py).
+The second is guided by coverage, where atheris is installed. Every finding is written to the folder: the damaged file,
+the edits, and what happened; exit code 1 if there are any. What is found becomes a test in test_findings.py.
 """
 
 import argparse
