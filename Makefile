@@ -1,5 +1,7 @@
-# Everything starts from a fresh machine with Python 3.11: targets make their own environment.
-PYTHON ?= python3.11
+# Everything starts from a fresh machine with Python 3.11 to 3.13: targets make their own environment with the newest.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+  $$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; \
+  done)
 VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -7,7 +9,7 @@ DEV := $(VENV)/.dev
 PEERS := .venv-peers
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo quick test coverage check lint bench gpu-check fuzz clean
+.PHONY: demo quick test coverage check lint bench gpu-check fuzz site dist clean
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --scale demo --out demo/temperature
@@ -37,28 +39,37 @@ lint: $(DEV)  ## style, types, import contracts
 bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of its own
 	$(PEERS)/bin/isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json docs/benchmarks/losses.json
 
-gpu-check: $(DEV)  ## every loss by the fused kernels of this machine's GPU, against float64 on its processor
+gpu-check: $(DEV)  ## the fused kernels of this machine's GPU against float64, two GPUs against one, the loss benchmark
 	$(RUN)/python -m pytest -v tests/engine/on_gpu.py
+	$(RUN)/isotherm bench losses --device cuda --pairs 1024 4096 8192 --json gpu-check.json
 
 TIME ?= 1h
 fuzz: $(DEV)  ## damaged files against every reader for TIME (1h); the suite has a seeded minute of it
 	PYTHONPATH=tests $(RUN)/python tests/attacks/fuzz.py --time $(TIME)
 
 $(READY): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "isotherm needs $(PYTHON); say PYTHON=… if yours has another name"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "isotherm needs Python 3.11, 3.12 or 3.13 with venv; say PYTHON=… if yours has another name"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab]'
+	$(RUN)/pip install -c constraints.txt -e '.[lab]'
 	@touch $@
 
 $(DEV): $(READY)  # the tests also train with the libraries of sentences and on a Ray cluster
-	$(RUN)/pip install --quiet -c constraints.txt -e '.[lab,ray,dev]'
-	-$(RUN)/pip install --quiet -c constraints.txt triton  # without it the tests of the fused kernels skip
+	$(RUN)/pip install -c constraints.txt -e '.[lab,ray,dev]'
+	-$(RUN)/pip install -c constraints.txt triton  # without it the tests of the fused kernels skip
 	@touch $@
 
 $(PEERS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/pip install --quiet -c constraints.txt -e '.[lab,peers]'
+	$(PEERS)/bin/pip install -c constraints.txt -e '.[lab,peers]'
 	@touch $@
 
+site: $(DEV)  ## the docs as a site in site/, with every loss and its equation; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build
+	@echo "open site/index.html, or serve it: $(RUN)/mkdocs serve"
+
+dist: $(DEV)  ## the wheel and the source distribution, in dist/
+	$(RUN)/pip install -c constraints.txt build
+	$(RUN)/python -m build --outdir dist
+
 clean:
-	rm -rf $(VENV) $(PEERS) demo dist
+	rm -rf $(VENV) $(PEERS) demo dist site

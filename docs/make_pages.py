@@ -27,7 +27,7 @@ PACKAGE = DOCS.parent / "src/isotherm"
 PAGES = ("api.md", "architecture.md")
 MEASURES = (
     "uniformity tolerance alignment interclass_uniformity conditional_entropy local_separation effective_rank rankme "
-    "hardness"
+    "lidar alpha_req hardness"
 )
 """The public ones; losses and temperatures are listed where they are looked up."""
 

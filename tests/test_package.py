@@ -65,6 +65,20 @@ def test_the_base_works_without_the_extras(bare):
     assert imports.returncode == 0, imports.stderr
 
 
+@pytest.mark.slow
+def test_a_loop_of_one_s_own_needs_nothing_but_the_base(bare):
+    code = """import torch, isotherm
+encoder = torch.nn.Linear(8, 4)
+queue = isotherm.Queue(16, 4)
+value = isotherm.cached(isotherm.nn.NTXentLoss(), encoder, 4)(*torch.randn(2, 12, 8), negatives=queue.keys)
+value.backward()
+status = isotherm.Monitor(grace=None)(torch.randn(60, 4))
+print(status.temperature is not None, isotherm.inspect(torch.randn(60, 4).numpy()).health.n)
+"""
+    done = run_bare(bare, code)
+    assert done.stdout.strip() == "True 60", done.stderr
+
+
 def command_bare(folder, *arguments):
     return run_bare(folder, f"import sys; from isotherm.cli import main; sys.exit(main({list(arguments)}))")
 
@@ -79,7 +93,7 @@ def test_the_command_line_lists_losses_without_the_extras(bare):
 def test_the_command_line_says_what_is_missing(bare):
     done = command_bare(bare, "data", "get", "mnist")
     assert done.returncode == 2
-    assert done.stderr.strip() == "isotherm: this needs rich: pip install -c constraints.txt 'isotherm[lab]'"
+    assert done.stderr.strip() == "isotherm: this needs rich: pip install 'isotherm[lab]'"
 
 
 @pytest.mark.slow
@@ -103,7 +117,7 @@ def test_the_package_shows_what_there_is_and_imports_nothing_before_it_is_asked(
         "import sys, isotherm; print('torch' in sys.modules, *dir(isotherm));"
         "import torch; print(float(isotherm.nn.NTXentLoss()(torch.eye(4), torch.eye(4))) > 0)"
     )
-    assert printed_by(code) == "False __version__ engine losses measures nn pairing temperature\nTrue\n"
+    assert printed_by(code) == f"False {' '.join(sorted([*isotherm.__all__, '__version__']))}\nTrue\n"
 
 
 def blocks(page, language):
@@ -118,6 +132,14 @@ def test_every_python_block_of_the_readme_runs_as_printed():
     for code in codes:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_every_python_block_of_the_guide_to_loops_runs_as_printed():
+    codes = blocks("docs/guides/your-own-loop.md", "python")
+    assert len(codes) == 4
+    done = subprocess.run([sys.executable, "-c", "\n".join(codes)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
@@ -154,5 +176,6 @@ def test_every_link_between_pages_leads_somewhere():
 
 def test_guides_name_only_losses_that_exist():
     known = {entry.name for entry in catalogue.losses()} | {"MyLoss", "PowerLoss", "SentenceTransformerLoss"}
+    known |= {"ClipLoss", "MetricLearningLoss", "SigLipLoss"}  # integrations
     for page in (ROOT / "docs/guides").glob("*.md"):
         assert set(re.findall(r"\b[A-Z]\w+Loss\b", page.read_text())) <= known, page.name

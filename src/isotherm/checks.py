@@ -90,3 +90,8 @@ def at_least(least: float, **values: float | None) -> None:
             raise TypeError(f"{name} must be a whole number, got {value!r}.")
         if value < least:
             raise ValueError(f"{name} must be {least:g} or more, got {value}.")
+
+
+def count(n: int, what: str) -> str:
+    """1 image, 2,000 images."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

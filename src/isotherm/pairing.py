@@ -2,7 +2,7 @@
 
 Every function takes embeddings as they leave the network, (N, D) tensors, one per view, and gives blocks of
 `Pairs`. A loss sees only those. Where several processes train together, each brings its own queries and
-sees everyone's candidates (`isotherm.world`).
+sees everyone's candidates (`isotherm.world`): gathered, or its own and visitors (`world.exchange`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from isotherm import world
 from isotherm.engine.masks import Mask, Nothing, Periodic, Same, Unlike
 from isotherm.engine.once import once_differentiable
 from isotherm.types import Pairs
+from isotherm.waiting import may_wait, spoilt
 
 Views = Sequence[Tensor]
 
@@ -26,14 +27,14 @@ Views = Sequence[Tensor]
 def in_batch(views: Views) -> list[Pairs]:
     """SimCLR: every embedding is a query; every view of every other item is a negative."""
     views = unit_views(views)
-    n, everyone = _batch("in_batch", views)
+    n, everyone = _batch(views)
     count = len(views)
     positives = torch.cat(_positives(views))
     negatives = count * (everyone.total - 1)
     every_view = tuple(range(count))
     z = torch.cat(list(views))
-    if world.size() == 1:
-        return [Pairs(z, None, positives, Periodic(n), negatives, every_view)]
+    if _at_home():
+        return [Pairs(z, None, positives, Periodic(n), negatives, every_view, visitors=_visitors(z))]
     candidates = torch.cat([world.gather(v) for v in views])
     hidden = Same(everyone.mine.repeat(count), everyone.all.repeat(count))
     return [Pairs(z, candidates, positives, hidden, negatives, every_view)]
@@ -45,7 +46,7 @@ def cross_view(views: Views, symmetric: bool = True) -> list[Pairs]:
     Symmetric: every pair of views, both ways. Otherwise view 0 asks each of the others.
     """
     views = unit_views(views)
-    n, everyone = _batch("cross_view", views)
+    n, everyone = _batch(views)
     pairs = []
     for a, b in combinations(range(len(views)), 2):
         positive = (views[a] * views[b]).sum(1, keepdim=True)
@@ -65,43 +66,53 @@ def query_view(views: Views, from_other_views: bool = False) -> list[Pairs]:
     `from_other_views` takes the negatives from where the positives come: the other items of the other views.
     """
     views = unit_views(views)
-    n, everyone = _batch("query_view", views)
+    n, everyone = _batch(views)
     pairs = []
     for a, positives in enumerate(_positives(views)):
         partners = tuple(views[:a] + views[a + 1 :])
         theirs = partners if from_other_views else (views[a],)
         negatives = len(theirs) * (everyone.total - 1)
-        if world.size() == 1:
-            candidates = torch.cat(theirs) if from_other_views else None
-            pairs.append(Pairs(views[a], candidates, positives, Periodic(n), negatives, (a,), partners=partners))
-        else:
+        candidates = torch.cat(theirs) if from_other_views else None
+        hidden: Mask = Periodic(n)
+        visitors = _visitors(views[a] if candidates is None else candidates)
+        if not _at_home():
             hidden = Same(everyone.mine, everyone.all.repeat(len(theirs)))
             candidates = torch.cat([world.gather(view) for view in theirs])
-            pairs.append(Pairs(views[a], candidates, positives, hidden, negatives, (a,), partners=partners))
+        pairs.append(
+            Pairs(views[a], candidates, positives, hidden, negatives, (a,), partners=partners, visitors=visitors)
+        )
     return pairs
 
 
 def queued(views: Views, queue: Tensor, with_queries: bool = False, among: Views = ()) -> list[Pairs]:
     """MoCo v2: view 0 asks; its other views are positives; a queue of past keys holds the negatives.
 
-    `with_queries` adds the other items' queries to the negatives (CACR, Alg. 3), `among` the other items of further
-    views.
+    A queue (N, K, D) has K negatives for each query, which has no others. `with_queries` adds the other items' queries
+    to the negatives (CACR, Alg. 3), `among` the other items of further views.
     """
     views = unit_views(views)
-    negatives = unit(_like(queue, views[0], "negatives"), "negatives")
+    own = isinstance(queue, Tensor) and queue.ndim == 3
+    if own and len(queue) != len(views[0]):
+        raise ValueError(f"negatives must hold K rows per query, ({len(views[0])}, K, D); got {tuple(queue.shape)}.")
+    negatives = unit(_like(queue.flatten(0, 1) if own else queue, views[0], "negatives"), "negatives")
     queries, *partners = views
     positives = torch.stack([(queries * v).sum(1) for v in partners], 1)
+    if own:
+        mine = torch.arange(len(queries), device=queries.device)
+        others = Unlike(Same(mine, mine.repeat_interleave(queue.shape[1])), Nothing())
+        return [Pairs(queries, negatives, positives, others, queue.shape[1], partners=tuple(partners))]
     batch = [queries] if with_queries else []
     if among:
         batch += unit_views([queries, *among])[1:]
     if not batch:
         return [Pairs(queries, negatives, positives, Nothing(), len(negatives), partners=tuple(partners))]
-    _, everyone = _batch("queued", views)
+    _, everyone = _batch(views)
     past = everyone.all.new_full((len(negatives),), -1)
-    hidden = Same(everyone.mine, torch.cat([past, everyone.all.repeat(len(batch))]))
-    candidates = torch.cat([negatives, *(world.gather(z) for z in batch)])
+    hidden = Same(everyone.mine, torch.cat([past, _ids(everyone).repeat(len(batch))]))
+    candidates = torch.cat([negatives, *(_rows(z) for z in batch)])
     count = len(negatives) + len(batch) * (everyone.total - 1)
-    return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners))]
+    visitors = _visitors(*batch)  # the queue is everywhere the same
+    return [Pairs(queries, candidates, positives, hidden, count, partners=tuple(partners), visitors=visitors)]
 
 
 def one_way(queries: Tensor, *keys: Tensor, further: Tensor | None = None) -> list[Pairs]:
@@ -110,18 +121,20 @@ def one_way(queries: Tensor, *keys: Tensor, further: Tensor | None = None) -> li
     `further` (M, D) are more negatives for every query: SimCSE's hard negatives, one or more for each item.
     """
     q, *partners = unit_views([queries, *keys])
-    n, everyone = _batch("one_way", [q, *partners, *([] if further is None else [further])])
+    n, everyone = _batch([q, *partners, *([] if further is None else [further])])
     positives = torch.stack([(q * k).sum(1) for k in partners], 1)
-    candidates = [world.gather(k) for k in partners]
+    mine = list(partners)
     negatives = len(partners) * (everyone.total - 1)
-    theirs = everyone.all.repeat(len(partners))
-    hidden: Mask = Periodic(n) if world.size() == 1 else Same(everyone.mine, theirs)
+    theirs = _ids(everyone).repeat(len(partners))
+    hidden: Mask = Periodic(n) if _at_home() else Same(everyone.mine, theirs)
     if further is not None:
-        candidates.append(world.gather(unit(_like(further, q, "further negatives"), "further negatives")))
-        nobody = theirs.new_full((len(candidates[-1]),), -1)
+        mine.append(unit(_like(further, q, "further negatives"), "further negatives"))
+        counts = world.counts(len(further), q.device)
+        nobody = theirs.new_full((len(further) if _at_home() else sum(counts),), -1)
         hidden = Same(everyone.mine, torch.cat([theirs, nobody]))
-        negatives += len(nobody)
-    return [Pairs(q, torch.cat(candidates), positives, hidden, negatives, partners=tuple(partners))]
+        negatives += sum(counts)
+    candidates = torch.cat([_rows(k) for k in mine])
+    return [Pairs(q, candidates, positives, hidden, negatives, partners=tuple(partners), visitors=_visitors(*mine))]
 
 
 def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = None) -> list[Pairs]:
@@ -134,7 +147,7 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
     if index.shape != (len(q),):
         raise ValueError(f"index must name one bank entry per query, shape ({len(q)},); got {tuple(index.shape)}.")
     entries = unit(_like(bank, q, "bank"), "bank")
-    if len(index) and not (int(index.min()) >= 0 and int(index.max()) < len(entries)):
+    if may_wait() and len(index) and not (int(index.min()) >= 0 and int(index.max()) < len(entries)):
         raise ValueError(
             f"index reaches from {int(index.min())} to {int(index.max())}; the bank has {len(entries)} entries."
         )
@@ -144,9 +157,12 @@ def banked(queries: Tensor, index: Tensor, bank: Tensor, among: Tensor | None = 
             raise ValueError("banked needs at least 2 entries in the bank to have a negative, got 1.")
         columns = torch.arange(len(entries), device=q.device)
         return [Pairs(q, entries, positives, Same(index, columns), len(entries) - 1)]
-    if not len(among) or not (int(among.min()) >= 0 and int(among.max()) < len(entries)):
+    known = len(among) > 0
+    if may_wait() and known:
+        known = int(among.min()) >= 0 and int(among.max()) < len(entries)
+    if not known:
         raise ValueError(f"among must name entries of the bank, which has {len(entries)}; got {len(among)} of them.")
-    if torch.isin(index, among).any():
+    if may_wait() and torch.isin(index, among).any():
         raise ValueError("among must not hold a query's own entry; draw the negatives from the rest of the bank.")
     return [Pairs(q, entries[among], positives, Nothing(), len(among))]
 
@@ -159,28 +175,40 @@ def labelled(embeddings: Tensor, labels: Tensor) -> list[Pairs]:
         raise ValueError(f"labels must hold one label per embedding, shape ({len(z)},); got {tuple(labels.shape)}.")
     everyone = _Everyone([z])
     every_label = world.gather(labels)
-    kinds, place, counts = torch.unique(every_label, return_inverse=True, return_counts=True)
+    place, others = _classes(every_label)
+    mine = place[everyone.mine]
+    itself: Mask = Periodic(len(z)) if _at_home() else Same(everyone.mine, everyone.all)
+    same = Same(mine, mine, place.split(everyone.counts)) if world.by_ring() else Same(mine, place)
+    return [
+        Pairs(
+            z,
+            None if _at_home() else world.gather(z),
+            z.new_empty(len(z), 0),
+            same,
+            negatives=0,
+            only_positives=Unlike(same, itself),
+            itself=itself,
+            positive_counts=others[everyone.mine].to(z.dtype),
+            visitors=_visitors(z),
+        )
+    ]
+
+
+def _classes(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """A whole number for each label, and how many others have it; there must be one."""
+    if not may_wait():
+        ordered = labels.sort().values
+        place, behind = (torch.searchsorted(ordered, labels, side=side) for side in ("left", "right"))
+        others = (behind - place - 1).to(torch.float32)
+        return place, spoilt(others, others == 0)
+    kinds, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     if (counts < 2).any():
         lonely = kinds[counts < 2][:3].tolist()
         raise ValueError(
             f"every label needs at least 2 embeddings to have a positive; these have 1: {lonely}"
             f"{' …' if int((counts < 2).sum()) > 3 else ''}. Drop them or sample the batch by label."
         )
-    mine = place[everyone.mine]
-    itself: Mask = Same(everyone.mine, everyone.all) if world.size() > 1 else Periodic(len(z))
-    same = Same(mine, place)
-    return [
-        Pairs(
-            z,
-            None if world.size() == 1 else world.gather(z),
-            z.new_empty(len(z), 0),
-            same,
-            negatives=0,
-            only_positives=Unlike(same, itself),
-            itself=itself,
-            positive_counts=(counts[mine] - 1).to(z.dtype),
-        )
-    ]
+    return place, counts[place] - 1
 
 
 def unit(z: Tensor, name: str) -> Tensor:
@@ -198,7 +226,7 @@ def as_views(views: Views, at_least: int = 1) -> list[Tensor]:
     items = _Everyone(views).total
     if items < at_least:
         raise ValueError(f"at least {at_least} items are needed, got {items}. Use a larger batch.")
-    for i, view in enumerate(views):
+    for i, view in enumerate(views if may_wait() else []):
         finite = torch.isfinite(view.detach()).all(1)
         if not finite.all():
             raise ValueError(_bad_rows(~finite, "NaN or infinite numbers", [f"view {i}"]))
@@ -240,7 +268,9 @@ ORDINARY = (1e-15, 1e15)
 def _unit_rows(z: Tensor, names: Sequence[str]) -> Tensor:
     """`z` with unit rows; `names` are those of its equal parts, for the error."""
     lengths = torch.linalg.vector_norm(z.detach(), dim=1)
-    if not (ORDINARY[0] < lengths.min().item() and lengths.max().item() < ORDINARY[1]):
+    if not may_wait():
+        lengths = spoilt(lengths, ~((lengths > ORDINARY[0]) & (lengths < ORDINARY[1])))
+    elif not (ORDINARY[0] < lengths.min().item() and lengths.max().item() < ORDINARY[1]):
         # rare: something is wrong, or so long or short that its square leaves the float type
         largest = z.detach().abs().amax(1, keepdim=True)
         for bad, what in (
@@ -300,15 +330,33 @@ class _Everyone:
     @functools.cached_property
     def mine(self) -> Tensor:
         start = sum(self.counts[: world.rank()])
-        return self.all[start : start + len(self.views[0])]
+        return torch.arange(start, start + len(self.views[0]), device=self.views[0].device)
 
 
-def _batch(pairing: str, views: Views) -> tuple[int, _Everyone]:
+def _at_home() -> bool:
+    """Whether the candidates are this process's own: it is alone, or the others' visit."""
+    return world.size() == 1 or world.by_ring()
+
+
+def _visitors(*mine: Tensor) -> world.Ring | None:
+    """What this process sends around, and who comes in exchange; None: nobody does."""
+    return world.Ring(mine[0] if len(mine) == 1 else torch.cat(mine)) if world.by_ring() else None
+
+
+def _rows(mine: Tensor) -> Tensor:
+    """Those that every query sees at once: one's own where the others' visit, else everyone's."""
+    return mine if _at_home() else world.gather(mine)
+
+
+def _ids(everyone: _Everyone) -> Tensor:
+    """The items of `_rows`."""
+    return everyone.mine if _at_home() else everyone.all
+
+
+def _batch(views: Views) -> tuple[int, _Everyone]:
     everyone = _Everyone(views)
     if everyone.total < 2:
-        raise ValueError(
-            f"{pairing} needs at least 2 items to have a negative, got {everyone.total}. Use a larger batch."
-        )
+        raise ValueError(f"a batch needs at least 2 items to have a negative, got {everyone.total}. Use a larger one.")
     return len(views[0]), everyone
 
 
@@ -321,10 +369,9 @@ def _positives(views: Views) -> list[Tensor]:
 
 
 def _one_way(queries: Tensor, keys: Tensor, positive: Tensor, everyone: _Everyone, view: int) -> Pairs:
-    if world.size() == 1:
-        return Pairs(queries, keys, positive, Periodic(len(queries)), len(queries) - 1, (view,))
-    hidden = Same(everyone.mine, everyone.all)
-    return Pairs(queries, world.gather(keys), positive, hidden, everyone.total - 1, (view,))
+    hidden = Periodic(len(queries)) if _at_home() else Same(everyone.mine, everyone.all)
+    visitors = _visitors(keys)
+    return Pairs(queries, _rows(keys), positive, hidden, everyone.total - 1, (view,), visitors=visitors)
 
 
 def _matrix(z: Tensor, name: str) -> Tensor:

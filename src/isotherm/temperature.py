@@ -29,6 +29,7 @@ from isotherm.schedules import Schedule as Schedule
 from isotherm.schedules import StepSchedule as StepSchedule
 from isotherm.schedules import temperature_range
 from isotherm.types import TemperatureLike
+from isotherm.waiting import may_wait, spoilt
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,11 @@ class AlignmentAware:
     alpha: float = 0.5
     threshold: float = 0.0
 
+    def temperature(self, base: Tensor | float, alignment: Tensor) -> Tensor:
+        """The same where the alignment is a tensor that is not asked for its number; NaN if it is not positive."""
+        factor = 1 + self.alpha * (alignment - self.threshold)
+        return base * spoilt(factor, ~(factor > 0))
+
     def factor(self, alignment: float) -> float:
         factor = 1 + self.alpha * (alignment - self.threshold)
         if not factor > 0:
@@ -296,6 +302,8 @@ def scaled(temperature: TemperatureLike, times: float = 1.0) -> engine.Elementwi
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1:
             raise ValueError(f"a temperature tensor must hold one number, got shape {tuple(temperature.shape)}.")
+        if not may_wait():
+            return engine.Scaled(temperature, times)
         value = positive("temperature", float(temperature.detach()))
         return engine.Scaled(temperature, times) if temperature.requires_grad else engine.Linear(times / value)
     if isinstance(temperature, Learnable):

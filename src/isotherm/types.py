@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from torch import Tensor
 
 if TYPE_CHECKING:
     from isotherm.engine.masks import Mask
 
-Reduction = Literal["mean", "none"]
+Reduction = Literal["mean", "sum", "none"]
 """One number for the batch, or one per query (view-major: all of view 0, then view 1, …)."""
 
 TemperatureLike = float | Tensor | Callable[[Tensor], Tensor]
@@ -27,6 +27,21 @@ class Batch(NamedTuple):
     """(N,)"""
     indices: Tensor
     """(N,): the images' indices in their set."""
+
+
+class Visitors(Protocol):
+    """Candidates of other processes, which come block by block (`isotherm.world.Ring`)."""
+
+    rows: Tensor
+    """What this process sends to the others."""
+
+    def visit(self, rows: Tensor, see: Callable[[int, Tensor], None]) -> None: ...
+
+    def carry(self, rows: Tensor, see: Callable[[int, Tensor, Tensor], None]) -> Tensor: ...
+
+    def total(self, rows: Tensor) -> Tensor: ...
+
+    def largest(self, number: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,3 +76,5 @@ class Pairs:
     """With `only_positives`: hides the query itself and nothing else."""
     positive_counts: Tensor | None = None
     """With `only_positives`: how many each query has."""
+    visitors: Visitors | None = None
+    """Further candidates, those of other processes; `candidates` and the masks are then those of this process."""

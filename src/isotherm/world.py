@@ -1,19 +1,50 @@
 """This process among its peers. The only module that knows `torch.distributed`.
 
-One exact mode: every process holds its own queries and sees everyone's candidates, gathered *with*
-gradient. Losses are scaled so that averaging gradients over processes, as DDP does, gives the gradient
-of one process holding the whole batch, also when the local batches differ in size.
+Every process holds its own queries and sees everyone's candidates, with gradient: gathered, or visiting block by
+block around a ring (`exchange`), which needs memory for a few blocks and not for the batch. Losses are scaled so that
+averaging gradients over processes, as DDP does, gives the gradient of one process holding the whole batch, also when
+the local batches differ in size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from isotherm.checks import one_of
+
+Exchange = Literal["gather", "ring"]
+"""How candidates come to the processes: all at once, or one process's after another's."""
+_exchange: ContextVar[Exchange] = ContextVar("exchange", default="gather")
+LOST = ("gloo", "Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL")
+"""Words of the errors of a lost connection."""
+GRADIENTS = 1  # the tag of the messages that carry them around a ring
+
+
+@contextmanager
+def exchange(how: Exchange) -> Iterator[None]:
+    """How the losses evaluated inside see the candidates of other processes (their backward pass keeps it).
+
+    Results do not depend on it beyond rounding. ``ring`` needs memory for one's own rows and two visiting blocks of
+    them, where ``gather`` needs it for everyone's rows.
+    """
+    token = _exchange.set(one_of("exchange", how, get_args(Exchange)))
+    try:
+        yield
+    finally:
+        _exchange.reset(token)
+
+
+def by_ring() -> bool:
+    """Whether candidates visit instead of being gathered."""
+    return size() > 1 and _exchange.get() == "ring"
 
 
 def size() -> int:
@@ -26,10 +57,23 @@ def rank() -> int:
     return dist.get_rank() if size() > 1 else 0
 
 
+_EQUAL = ContextVar("equal shares", default=False)
+
+
+@contextmanager
+def equal_shares(known: bool = True) -> Iterator[None]:
+    """Inside, if that is `known`, everybody brings as many rows as this process, and nobody is asked how many."""
+    before = _EQUAL.set(known)
+    try:
+        yield
+    finally:
+        _EQUAL.reset(before)
+
+
 def everyone(numbers: Sequence[int], device: torch.device) -> list[list[int]]:
     """What each process brings, given that this one brings these whole numbers."""
-    if size() == 1:
-        return [list(numbers)]
+    if size() == 1 or _EQUAL.get():
+        return [list(numbers)] * size()
     mine = torch.tensor(list(numbers), device=device)
     result = [torch.zeros_like(mine) for _ in range(size())]
     dist.all_gather(result, mine)
@@ -74,25 +118,22 @@ def total(rows: Tensor) -> Tensor:
     return rows if size() == 1 else _Total.apply(rows)  # type: ignore[no-untyped-call]
 
 
-def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Every process gets the mean of everyone's gradients; who has none counts as zero, unless nobody has one."""
+def begin_sum(tensor: Tensor) -> Callable[[], object]:
+    """Begin to replace a tensor by the sum of everyone's; it is there after the result is called."""
     if size() == 1:
-        return
-    mine = list(parameters)
-    has = torch.tensor([float(p.grad is not None) for p in mine], device=mine[0].device)
-    dist.all_reduce(has, dist.ReduceOp.MAX)
-    mine = [p for p, anybody in zip(mine, has.tolist(), strict=True) if anybody]
-    for p in mine:
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-    grads = [p.grad for p in mine if p.grad is not None]
-    for kind in dict.fromkeys((g.dtype, g.device) for g in grads):
-        alike = [g for g in grads if (g.dtype, g.device) == kind]
-        together = torch.cat([g.flatten() for g in alike])  # one message instead of one per parameter
-        dist.all_reduce(together)
-        together /= size()
-        for g, part in zip(alike, together.split([g.numel() for g in alike]), strict=True):
-            g.copy_(part.view_as(g))
+        return lambda: None
+    work = dist.all_reduce(tensor, async_op=True)
+    assert work is not None
+    waiting: Callable[[], object] = work.wait
+    return waiting
+
+
+def largest(values: Tensor) -> Tensor:
+    """The largest of everyone's numbers, entry by entry. No gradient."""
+    if size() > 1:
+        values = values.clone()
+        dist.all_reduce(values, dist.ReduceOp.MAX)
+    return values
 
 
 def any_of(flag: bool, device: torch.device) -> bool:
@@ -110,15 +151,101 @@ def wait() -> None:
         dist.barrier()
 
 
-def join(rank: int, size: int, meeting: Path) -> None:
+def join(rank: int, size: int, meeting: Path, backend: str = "gloo") -> None:
     """This process becomes one of several on this machine, which meet in a file."""
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
+    dist.init_process_group(backend, init_method=f"file://{meeting}", rank=rank, world_size=size)
 
 
 def leave() -> None:
     """This process takes part no longer."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+
+
+class Lost(RuntimeError):
+    """Another process has gone, or does not answer."""
+
+
+@contextmanager
+def company(timeout: float) -> Iterator[None]:
+    """Whatever torch says when another process is lost, said in one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        if size() == 1 or not (isinstance(error, dist.DistError) or any(w in str(error) for w in LOST)):
+            raise
+        raise Lost(
+            f"process {rank()} of {size()}: another process has ended or has not answered for {timeout:g} seconds. "
+            "Look at what the others said last; the same command with --resume goes on from the last checkpoint."
+        ) from error
+
+
+class Ring:
+    """This process's rows on their way around all processes; each block meets everyone's queries, and comes home.
+
+    At step t process r is visited by the rows of process r − t. They are passed on to r + 1 while they are worked on,
+    so that at most two blocks of others are here. In the backward pass a block's gradient follows it, one step behind;
+    the last process it visits is the one before its home.
+    """
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+        self.counts = counts(len(rows), rows.device)
+
+    def visit(self, rows: Tensor, see: Callable[[int, Tensor], None]) -> None:
+        """Show this process the rows of every other one: `see(rank, rows)`."""
+        coming = self._start(1, rows)
+        for step in range(1, size()):
+            block = coming.arrived()
+            if step + 1 < size():
+                coming = self._start(step + 1, block)
+            see(self._guest(step), block)
+
+    def carry(self, rows: Tensor, see: Callable[[int, Tensor, Tensor], None]) -> Tensor:
+        """The same with a gradient for each block, to which `see(rank, rows, gradient)` adds; returns one's own."""
+        coming = self._start(1, rows)
+        gradient = torch.zeros_like(coming.block)
+        for step in range(1, size()):
+            block = coming.arrived()
+            if step + 1 < size():
+                coming = self._start(step + 1, block)
+            see(self._guest(step), block, gradient)
+            gradient = self._start(step + 1, gradient, GRADIENTS).arrived()
+        return gradient
+
+    def total(self, rows: Tensor) -> Tensor:
+        """The sum of everyone's tensors, with gradient."""
+        return total(rows)
+
+    def largest(self, number: Tensor) -> Tensor:
+        """The largest of everyone's numbers."""
+        result = number.detach().clone()
+        dist.all_reduce(result, dist.ReduceOp.MAX)
+        return result
+
+    def _guest(self, step: int) -> int:
+        """Whose rows are here at this step; after the last one, one's own are."""
+        return (rank() - step) % size()
+
+    def _start(self, step: int, block: Tensor, tag: int = 0) -> _Coming:
+        """Pass a block on, and receive the one of this step."""
+        return _Coming(block, block.new_empty(self.counts[self._guest(step)], *block.shape[1:]), tag)
+
+
+class _Coming:
+    """A block on its way here, while another one leaves."""
+
+    def __init__(self, leaving: Tensor, block: Tensor, tag: int) -> None:
+        self.block, self._leaving = block, leaving.contiguous()
+        after, before = (rank() + 1) % size(), (rank() - 1) % size()
+        self._work = dist.batch_isend_irecv(
+            [dist.P2POp(dist.isend, self._leaving, after, tag=tag), dist.P2POp(dist.irecv, block, before, tag=tag)]
+        )
+
+    def arrived(self) -> Tensor:
+        for work in self._work:
+            work.wait()
+        return self.block
 
 
 class _Total(torch.autograd.Function):

@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from PIL import Image
 
+from isotherm.bench import losses, rivals
 from isotherm.cli import main
 from isotherm.losses import catalogue
 
@@ -76,12 +78,23 @@ def test_bench_measures_everybody_and_writes_json(capsys, tmp_path):
     assert code == 0
     result = json.loads((tmp_path / "a/bench.json").read_text())
     small, names = ({row["name"] for row in result["rows"] if row["pairs"] == n} for n in (16, 160))
-    everybody = {e.name for e in catalogue.losses()} | {"dense PyTorch", "dense, torch.compile"}
+    everybody = {e.name for e in catalogue.losses()} | {"SwAV", "DINO", "dense PyTorch", "dense, torch.compile"}
     assert names > everybody
     assert everybody - small == {"WMSELoss"}  # 16 items cannot be whitened
     assert all(row["seconds"] > 0 for row in result["rows"])
     assert result["machine"]["torch"]
     assert "times faster than dense PyTorch" in out
+
+
+def test_bench_has_every_loss_and_lightlys_of_the_same_name():
+    prototypes = torch.nn.functional.normalize(torch.randn(7, 5), dim=1)
+    objectives = losses.by_prototypes(prototypes)
+    ours = {e.name for e in catalogue.losses()} | set(objectives)
+    assert set(rivals.ALIKE) <= ours
+    assert {"WMSELoss", "ZeroCLLoss", "ARBLoss", "SigLIPLoss", "FNCLoss", "SwAV", "DINO"} <= ours
+    z = [torch.randn(6, 5, requires_grad=True) for _ in range(2)]
+    for objective in objectives.values():
+        assert all(g.abs().sum() > 0 for g in torch.autograd.grad(objective(*z), z))
 
 
 def test_isotherm_is_installed_as_a_command():

@@ -1,11 +1,15 @@
 """The fused kernels in triton's interpreter against the plain path; run by test_kernels.py with TRITON_INTERPRET=1."""
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 import triton
 import triton.language as tl
 
-from isotherm import engine
+import processes
+from isotherm import engine, nn, world
 from isotherm import temperature as T
 from isotherm.engine import Expectation, Gaussian, Linear, LogSumExp, Nothing, Periodic, Same, Total, Unlike, reduce
 from isotherm.engine.device import blocks, check, jobs, launch
@@ -190,3 +194,33 @@ def test_a_kernel_that_disagrees_is_not_used(monkeypatch):
     with pytest.raises(RuntimeError, match="self-check found gradients"):
         reduce(pairs, LogSumExp(f))
     check.passes(jobs.plan(pairs, LogSumExp(Linear(4.0)), None), torch.device("cpu"))
+
+
+def visited(rank, folder):
+    """Kernels and the plain path on candidates that visit, in one of two processes."""
+    world.join(rank, 2, Path(folder) / "meet")
+    for make in (
+        lambda: nn.NTXentLoss(T.Learnable(0.3)),
+        nn.HardNegativeLoss,
+        nn.CACRLoss,
+        nn.SupConLoss,
+        lambda: nn.InfoNCELoss(T.Cosine(0.1, 0.3)),
+    ):
+        results = []
+        for choice in ("plain", "triton"):
+            os.environ["ISOTHERM_KERNELS"] = choice
+            loss, z = make(), [unit(9 + rank, seed).requires_grad_() for seed in (2 + rank, 4 + rank)]
+            check.outcomes.clear()
+            with world.exchange("ring"):
+                value = loss(z[0], torch.arange(9 + rank) % 3) if loss.takes_labels else loss(*z)
+            assert bool(check.outcomes) == (choice == "triton")
+            value.backward()
+            slopes = [v.grad for v in (*z, *loss.parameters()) if v.grad is not None]
+            results.append([value.detach(), *slopes])
+        for plain, ours in zip(*results, strict=True):
+            torch.testing.assert_close(ours, plain, rtol=2e-5, atol=2e-6)
+    world.leave()
+
+
+def test_kernels_take_candidates_that_visit(tmp_path):
+    processes.two(visited, str(tmp_path))

@@ -68,3 +68,19 @@ def test_who_insists_on_kernels_without_triton_is_told_what_to_install(monkeypat
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(RuntimeError, match="Install isotherm\\[kernels\\]"):
         nn.NTXentLoss()(torch.eye(4), torch.eye(4))
+
+
+@pytest.mark.parametrize(
+    ("triton", "numpy", "interpreted", "why"),
+    [
+        ("3.1.0", "1.26.4", False, "3.2 or later is needed"),
+        ("3.2.0", "2.4.1", False, ""),
+        ("3.5.1", "2.4.1", True, "does not run under numpy 2.4.1"),
+        ("3.5.1", "2.3.5", True, ""),
+        ("3.10.0", "2.4.1", True, ""),
+    ],
+)
+def test_which_versions_of_triton_are_taken(triton, numpy, interpreted, why):
+    said = fused.unsuitable(triton, numpy, interpreted)
+    assert why in said
+    assert bool(why) == bool(said)

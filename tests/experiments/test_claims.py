@@ -467,7 +467,36 @@ def test_every_k_sees_as_many_views_in_as_many_steps():
     assert len(arms) == 3
     headline = [p.config for p in expand(replace(study, arms=arms), "cpu", seeds=1)]
     assert {c.batch * c.views for c in headline} == {320}
-    assert {c.steps for c in headline} == {2000}
+    assert {c.steps for c in headline} == {1500}
+
+
+@pytest.mark.parametrize(("name", "free"), [("dystress", 9), ("cacr-rivals", 5)])
+def test_methods_without_negatives_have_two_rates_and_everyone_else_one(name, free):
+    points = expand(find.load(name), "cpu", "cifar10", seeds=1)
+    by_rate = [p for p in points if p.arm.endswith(" by rate")]
+    assert len(by_rate) == 2 * free
+    for arm in {p.arm for p in by_rate}:
+        low, high = (p.config for p in by_rate if p.arm == arm)
+        (plain,) = (p.config for p in points if p.arm == arm.removesuffix(" by rate"))
+        assert (low.lr, high.lr, low.key) == (0.03, 0.1, plain.key)
+    assert {p.config.lr for p in points if p not in by_rate} == {0.03}
+    large = expand(find.load(name), "paper", seeds=1)
+    assert not [p for p in large if p.arm.endswith(" by rate")]
+
+
+VIEWS = {"convnet": 75e6, "small_alexnet": 18e6}
+"""As many as a study can train on in two hours of two idle cores (docs/decisions/0023)."""
+
+
+@pytest.mark.parametrize("name", [n for n in find.names() if n.startswith(("dystress", "cacr"))])
+def test_a_study_on_two_cores_has_no_more_views_than_two_hours_allow(name):
+    study = find.load(name)
+    for scale in ("cpu", *(s for s in study.scales if s == "imbalanced")):
+        configs = {p.config.key: p.config for p in expand(study, scale, "cifar10")}.values()
+        (network,) = {c.encoder.name for c in configs}
+        assert sum(c.steps * c.batch * (c.views or 2) for c in configs) <= VIEWS[network]
+        seeds = {p.seed for p in expand(study, scale, "cifar10")}
+        assert len(seeds) >= 3
 
 
 def test_a_long_tail_sees_five_periods_of_the_schedule():

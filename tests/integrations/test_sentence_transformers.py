@@ -7,8 +7,9 @@ import torch
 from torch.nn import functional
 
 from found import LOSSES, make
-from isotherm import nn, temperature
+from isotherm import Monitor, nn, temperature
 from isotherm.integrations.sentence_transformers import SentenceTransformerLoss
+from isotherm.integrations.trainer_callback import MonitorCallback
 from isotherm.losses.columns import contrast
 from tiny_bert import arguments, dataset, embedded, features, losses_of, sentence_transformers, value_and_gradient
 
@@ -237,3 +238,48 @@ def test_the_trainer_may_put_a_wrapped_model_into_the_loss(model, tmp_path):
     )
     wrapped = torch.nn.Sequential(model)  # as DistributedDataParallel would
     assert trainer.override_model_in_loss(adapter, wrapped).model is wrapped
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_texts_in_mini_batches_give_the_gradient_of_the_whole_batch(model, columns):
+    """Of one column dropout makes the views: it must draw the same numbers in both passes."""
+    model.train(columns == 1)
+    results = []
+    for size in (None, 2):
+        adapter = SentenceTransformerLoss(model, nn.InfoNCELoss(0.1), mini_batch_size=size)
+        torch.manual_seed(4)
+        if size is None and columns == 1:  # in the chunks of the other, with their random numbers
+            whole = features(model, 1)[0]
+            chunks = [{k: v[i : i + 2] for k, v in whole.items() if torch.is_tensor(v)} for i in (0, 2, 4)]
+            views = [torch.cat([model(dict(c))["sentence_embedding"] for c in chunks]) for _ in range(2)]
+            model.zero_grad()
+            value = contrast(adapter.loss, views, [], "cross_view", False)
+            value.backward()
+            gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+            results.append((value.detach(), gradient))
+        else:
+            results.append(value_and_gradient(model, adapter, columns))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-6)  # float32, summed in another order
+    assert adapter.get_config_dict()["mini_batch_size"] == 2
+
+
+def test_the_cached_loss_trains_and_the_monitor_logs_beside_the_loss(model, tmp_path):
+    adapter = SentenceTransformerLoss(model, nn.InfoNCELoss(0.05), mini_batch_size=4)
+    callback = MonitorCallback(adapter, Monitor(grace=None))
+    trainer = sentence_transformers.SentenceTransformerTrainer(
+        model=model, args=arguments(tmp_path), train_dataset=dataset(2), loss=adapter, callbacks=[callback]
+    )
+    trainer.train()
+    first, *_, last = losses_of(trainer)
+    assert last < first
+    assert [status.step for status in callback.monitor.history] == list(range(20))
+    logged = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert [entry["monitor_alignment"] for entry in logged] == [
+        callback.monitor.history[entry["step"] - 1]["alignment"] for entry in logged
+    ]
+
+
+def test_the_monitor_names_what_it_cannot_look_at(model):
+    with pytest.raises(TypeError, match="got SentenceTransformer"):
+        MonitorCallback(model)

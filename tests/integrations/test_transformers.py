@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from isotherm import nn, temperature
+from isotherm import Monitor, nn, temperature
+from isotherm.integrations.trainer_callback import MonitorCallback
 from isotherm.integrations.transformers import ContrastiveModel
 from tiny_bert import arguments, losses_of, together, tokens, transformers
 
@@ -97,3 +98,38 @@ def test_the_model_names_wrong_shapes_and_settings(encoder):
         model(torch.ones(4, 1, 3, dtype=torch.long))
     with pytest.raises(ValueError, match="dataloader_drop_last=True"):
         model(torch.ones(1, 3, dtype=torch.long))
+
+
+@pytest.mark.parametrize("head", [None, 8])
+def test_texts_in_mini_batches_give_the_gradient_of_the_whole_batch(encoder, tokenizer, head):
+    ids = torch.tensor(tokens(tokenizer, 1, rows=6)["input_ids"])
+    pairs = torch.stack([ids, ids.flip(0)], 1)
+    torch.manual_seed(0)
+    layer = None if head is None else torch.nn.Linear(32, head)
+    results = []
+    for size in (None, 5):
+        model = ContrastiveModel(encoder, nn.InfoNCELoss(0.1), head=layer, mini_batch_size=size).train()
+        for part in encoder.modules():  # no dropout, but training
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.0
+        model.zero_grad()
+        out = model(pairs)
+        out["loss"].backward()
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        results.append((out["loss"].detach(), out["embeddings"].detach(), gradient))
+        assert [z.shape for z in model.seen] == [(6, head or 32)] * 2
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-6)  # float32, summed in another order
+
+
+def test_the_trainer_trains_in_mini_batches_and_logs_the_monitor(encoder, tokenizer, tmp_path):
+    model = ContrastiveModel(encoder, nn.InfoNCELoss(0.05), mini_batch_size=3)
+    trainer = transformers.Trainer(
+        model=model,
+        args=arguments(tmp_path, transformers.TrainingArguments, max_steps=10),
+        train_dataset=tokens(tokenizer, 1),
+        data_collator=transformers.DataCollatorWithPadding(tokenizer),
+        callbacks=[MonitorCallback(model, Monitor(grace=None))],
+    )
+    trainer.train()
+    assert all("monitor_uniformity" in entry for entry in trainer.state.log_history if "loss" in entry)

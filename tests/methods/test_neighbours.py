@@ -18,6 +18,7 @@ from isotherm.losses.laws import Kept, LargestTensor
 from isotherm.methods import Given, Network, method
 from isotherm.pairing import in_batch
 from isotherm.train import runs
+from isotherm.train.averaging import Averaging
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.loop import train
@@ -297,6 +298,7 @@ def test_nothing_of_the_size_of_all_pairs_is_made_or_kept(name):
     if name == "nnclr":
         m.register_buffer("queue", unit(torch.randn(2 * n, d)))
         m.held.fill_(2 * n)
+        m.recount()
     z = [torch.randn(n, d, requires_grad=True) for _ in range(2)]
     further = {"tau": [torch.randn(n, 1, requires_grad=True) for _ in range(2)], "nnclr": [v.detach() for v in z]}
     kept = Kept()
@@ -332,14 +334,14 @@ def test_values_and_gradients_are_finite_at_the_extremes(tau, kind):
 
 def three_steps(m, mine):
     """Values, gradients and states of three steps on one process's part of each batch."""
-    trace = []
+    trace, averaging = [], Averaging([p for p in m.parameters() if p.requires_grad])
     for step in range(3):
         b = batch(step)
         m.at(step, 3)
         value = m.compare(Batch([v[mine] for v in b.views], b.labels[mine], b.indices[mine]))
         m.zero_grad()
-        value.backward()
-        world.average_gradients(m.parameters())
+        with averaging.during_backward():
+            value.backward()
         m.after_step()
         trace += [value.detach(), *(p.grad.clone() for p in m.parameters() if p.grad is not None)]
         trace += [buffer.clone() for buffer in m.buffers()]

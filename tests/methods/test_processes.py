@@ -7,6 +7,7 @@ import torch
 
 import processes
 from isotherm import nn, world
+from isotherm.train.averaging import Averaging
 from small_methods import batch, built, part
 
 ITEMS, STEPS, SMALL = 9, 4, 2
@@ -38,13 +39,14 @@ def steps(case, mine=slice(None)):
     name, loss, settings = CASES[case]
     m = built(name, loss, small=SMALL, **settings)
     learning = [p for p in m.parameters() if p.requires_grad]
+    averaging = Averaging(learning, size=1000)  # several buckets
     values, gradients = [], []
     for step in range(STEPS):
         m.zero_grad()
         m.at(step, STEPS, 2)
         value = m.compare(part(batch(ITEMS, small=SMALL, seed=step), mine))
-        value.backward()
-        world.average_gradients(learning)
+        with averaging.during_backward():
+            value.backward()
         values.append(value.detach())
         gradients.append([torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in learning])
         with torch.no_grad():

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from isotherm.probes import (
     knn,
 )
-from isotherm.probes.knn import nearest
+from isotherm.probes.knn import knn_votes, nearest
 from probed import GIVEN, XT, YT, X, Y
 
 KS = (1, 3, 10, 200)
@@ -86,3 +86,10 @@ def test_strips_of_the_least_height_find_the_same_neighbours():
     values = torch.cat([v for _, v, _ in strips])
     assert torch.allclose(values, s.sort(1, descending=True).values[:, :30], atol=1e-6)
     assert torch.allclose(s.gather(1, torch.cat([p for _, _, p in strips])), values, atol=1e-6)
+
+
+def test_votes_are_those_that_are_counted():
+    x, y, xt, yt = GIVEN
+    votes = knn_votes(x, y, xt, 20, 10)
+    assert float((votes.argmax(1) == yt).double().mean()) == knn(*GIVEN, ks=(20,))[20].accuracy
+    assert int((votes > 0).sum(1).max()) <= 10

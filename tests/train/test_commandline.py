@@ -25,6 +25,13 @@ def test_printed_configuration_round_trips(tmp_path, capsys):
     assert config == parse(words)[0]
 
 
+def test_a_list_is_typed_with_or_without_brackets():
+    for words in ("--milestones 3,5 --log tensorboard", "--milestones [3,5] --log [tensorboard]"):
+        config, place, _ = parse(["--schedule", "step", *words.split()])
+        assert (config.milestones, place.log) == ([3, 5], ["tensorboard"])
+    assert parse(["--encoder.widths", "8"])[0].encoder.settings["widths"] == [8]
+
+
 def test_settings_override_in_order_and_another_loss_starts_afresh(tmp_path):
     (tmp_path / "c.yaml").write_text("loss: {name: HardContrastiveLoss, temperature: 0.9}\nepochs: 7\n")
     file = ["--preset", "wang-liu-cifar10", "--config", str(tmp_path / "c.yaml")]

@@ -22,6 +22,15 @@ from small_runs import OWN_LOSS, SMALL, command, lines, wait_for_steps, weights
 
 TWO = {
     "simclr": {},
+    "ring": {},
+    "algorithm 3, ring": {
+        "method": "mocov2",
+        "method.queue": 200,
+        "method.every_view": True,
+        "method.intra_batch": True,
+        "loss": "CACRLoss",
+        "views": 3,
+    },
     "cacr": {"method": "cacr", "views": 3},
     "bank": {"method": "bank", "method.negatives": 100},
     "mocov2": {"method": "mocov2", "method.queue": 200, "loss.temperature": 0.2},
@@ -62,7 +71,8 @@ def every_run(folder, file):
     for name, settings in {**TWO, "file": {"loss": f"{file}:Mine"}}.items():
         network = {} if "encoder" in settings or name == "supervised" else CONVNET  # whose loss is in single precision
         length = {} if "steps" in settings else {"epochs": 2}
-        train(configure({**FEW, **length, **network, **settings}), Runtime(out=Path(folder) / name, quiet=True))
+        place = Runtime(out=Path(folder) / name, quiet=True, exchange="ring" if "ring" in name else "gather")
+        train(configure({**FEW, **length, **network, **settings}), place)
 
 
 def one_of_two(rank, folder, file, port):

@@ -52,6 +52,36 @@ def test_lars_is_its_formula_for_three_steps():
     torch.testing.assert_close(bias.detach(), b)
 
 
+def test_lars_moves_all_weights_at_once_as_it_would_one_by_one():
+    """Many weights in a group, some of them zero, some without a gradient: those of one optimizer for each of them."""
+    torch.manual_seed(0)
+    start = [torch.randn(n, m) for n, m in ((4, 3), (2, 7), (5, 5))] + [torch.zeros(3, 3), torch.randn(2, 2)]
+    together, alone = ([w.clone().requires_grad_() for w in start] for _ in range(2))
+    rules = [LARS([{"params": together, "weight_decay": 0.1}], lr=0.5)]
+    rules += [LARS([{"params": [w], "weight_decay": 0.1}], lr=0.5) for w in alone]
+    for step in range(3):
+        for weights in (together, alone):
+            for i, w in enumerate(weights[:4]):
+                w.grad = torch.randn(w.shape, generator=torch.Generator().manual_seed(10 * step + i)) * (i > 0)
+        for rule in rules:
+            rule.step()
+    for a, b, before in zip(together, alone, start, strict=True):
+        torch.testing.assert_close(a, b)
+        assert torch.equal(a, before) == (a is together[4])  # the one without a gradient
+
+
+def test_a_fused_sgd_that_leaves_its_first_step_out_begins_with_the_second():
+    weights = [torch.nn.Linear(3, 2, bias=False) for _ in range(2)]
+    weights[1].load_state_dict(weights[0].state_dict())
+    rules = [optimizer("sgd", w, 0.1, fused=True) for w in weights]
+    for step, rule, left_out in ((0, rules[0], True), (1, rules[0], False), (1, rules[1], False)):
+        module = weights[rules.index(rule)]
+        module.weight.grad = torch.full_like(module.weight, float(step) or torch.inf)
+        rule.found_inf, rule.grad_scale = torch.tensor(float(left_out)), None  # as a gradient scaler tells it
+        rule.step()
+    assert torch.equal(weights[0].weight, weights[1].weight)
+
+
 def test_weight_decay_spares_biases_norms_and_temperatures():
     module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
     module.add_module("loss", nn.NTXentLoss(Learnable(0.1)))

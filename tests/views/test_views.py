@@ -14,6 +14,7 @@ from isotherm import streams
 from isotherm.views import RECIPES, recipe
 from isotherm.views import operations as do
 from isotherm.views.recipes import DRAWS, View
+from isotherm.waiting import without_waiting
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.rand(6, 3, 12, 10, generator=GENERATOR)
@@ -320,3 +321,14 @@ def test_a_second_call_leaves_the_first_views_alone():
     kept = [v.clone() for v in first]
     make(PIXELS.flip(0), torch.arange(5), epoch=1)
     assert all(torch.equal(a, b) for a, b in zip(first, kept, strict=True))
+
+
+@pytest.mark.parametrize("name", ["simclr", "byol", "mocov2", "digits"])
+def test_views_are_the_same_where_a_device_is_not_asked_which_images_are_chosen(name):
+    pixels = torch.randint(0, 256, (24, 3, 20, 20), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    make = recipe(name, size=16, normalize="cifar10")
+    asked = make(pixels, torch.arange(24), seed=1)
+    with without_waiting():
+        unasked = make(pixels, torch.arange(24), seed=1)
+    for a, b in zip(asked, unasked, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-6)

@@ -70,7 +70,7 @@ def targets(rates: dict[str, float]) -> list[Target]:
 def cifar_or_noise(folder: Path) -> Images:
     """CIFAR-10 if it is there, else noise: the time is the same. Also written where our side reads it."""
     if SETS["cifar10"].there():
-        pixels = load("cifar10").pixels[:IMAGES]
+        pixels = load("cifar10").at(torch.arange(IMAGES))
     else:
         pixels = torch.randint(0, 256, (IMAGES, 3, 32, 32), dtype=torch.uint8)
     np.save(folder / "bench.npy", pixels.permute(0, 2, 3, 1).numpy())
@@ -100,7 +100,7 @@ def _lightly(images: Images, workers: int) -> Callable[[], float]:
         loss = importlib.import_module("lightly.loss").NTXentLoss(temperature=0.2)
     image = importlib.import_module("PIL.Image")
     transform = transforms.SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0)
-    arrays = images.pixels.permute(0, 2, 3, 1).contiguous().numpy()
+    arrays = images.at(torch.arange(len(images))).permute(0, 2, 3, 1).contiguous().numpy()
 
     class Views(torch.utils.data.Dataset[list[Tensor]]):
         def __len__(self) -> int:

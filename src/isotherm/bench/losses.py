@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from isotherm import nn
@@ -15,11 +16,14 @@ from isotherm.bench.measure import Target, best_times, machine, peak_extra_memor
 from isotherm.files import write_json
 from isotherm.losses import catalogue
 from isotherm.losses.laws import Maker
+from isotherm.methods.prototypes import sinkhorn, swapped_prediction
 
 PAIRS = (128, 1024, 4096, 8192)
 WIDTH = 128
 MANY_VIEWS = (nn.NTXentLoss, nn.CMCLoss, nn.CACRLoss)
 """Timed with four views, too."""
+PROTOTYPES = 3000
+"""Of SwAV and DINO."""
 ALONE_ABOVE = 16_384  # pairs beyond which only our NT-Xent runs: nobody else fits
 
 
@@ -43,7 +47,7 @@ def run(pairs: Sequence[int], rounds: int, peers: bool, note: Note, only: Sequen
     torch.manual_seed(0)
     rows = []
     for n in pairs:
-        contenders = _contenders(n, makers, peers, note)
+        contenders = _contenders(n, makers, peers, note, bool(only))
         memory = {}
         for name, call in contenders.items():
             note(f"{n} pairs: warming up and measuring memory", name)
@@ -58,7 +62,25 @@ def run(pairs: Sequence[int], rounds: int, peers: bool, note: Note, only: Sequen
     return rows
 
 
-def _contenders(n: int, makers: Sequence[Maker], peers: bool, note: Note) -> dict[str, Callable[[], object]]:
+def by_prototypes(prototypes: Tensor) -> dict[str, rivals.TwoViews]:
+    """SwAV and DINO, whose objectives are no losses of pairs: of two views, as their methods compute them."""
+
+    def swav(z0: Tensor, z1: Tensor) -> Tensor:
+        scores = rivals.scores((z0, z1), prototypes)
+        return swapped_prediction([sinkhorn(s.detach()) for s in scores], scores, 0.1)
+
+    def dino(z0: Tensor, z1: Tensor) -> Tensor:
+        scores = rivals.scores((z0, z1), prototypes)
+        said = [s.detach() for s in scores]
+        center = torch.stack(said).mean((0, 1))
+        return swapped_prediction([torch.softmax((s - center) / 0.07, 1) for s in said], scores, 0.1)
+
+    return {"SwAV": swav, "DINO": dino}
+
+
+def _contenders(
+    n: int, makers: Sequence[Maker], peers: bool, note: Note, only: bool = False
+) -> dict[str, Callable[[], object]]:
     """A forward and backward pass of everybody who runs at this size."""
     views = [torch.randn(n, WIDTH, requires_grad=True) for _ in range(2)]
     if n > ALONE_ABOVE:
@@ -72,6 +94,9 @@ def _contenders(n: int, makers: Sequence[Maker], peers: bool, note: Note) -> dic
             note(f"{n} pairs: without {maker.kind.__name__}: {error}", "")
             continue
         calls[maker.kind.__name__] = call
+    prototypes = F.normalize(torch.randn(PROTOTYPES, WIDTH), dim=1)
+    if not only:
+        calls |= {name: _two(loss, views) for name, loss in by_prototypes(prototypes).items()}
     four = [torch.randn(n // 2, WIDTH, requires_grad=True) for _ in range(4)]
     for maker in makers:
         if maker.kind in MANY_VIEWS:
@@ -81,6 +106,10 @@ def _contenders(n: int, makers: Sequence[Maker], peers: bool, note: Note) -> dic
     calls["dense, torch.compile"] = _two(rivals.compiled(), views)
     if peers:
         calls["lightly"] = _two(rivals.lightly(), views)
+        for name in rivals.ALIKE:
+            if name in calls and (name != "WMSELoss" or n % rivals.WHITENED == 0):
+                alike = rivals.lightly_alike(name, WIDTH, prototypes)
+                calls[f"lightly, {name.removesuffix('Loss')}"] = _two(alike, views)
         if n <= 128:
             calls["pytorch-metric-learning"] = _two(rivals.metric_learning(), views)
         else:

@@ -1,7 +1,9 @@
-"""`isotherm bench train`: what a SimCLR step costs beyond its encoder, and what bfloat16 with channels_last saves."""
+"""`isotherm bench train`: what a SimCLR step costs beyond its encoder, and what the compiler, bfloat16 with
+channels_last save."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,18 +20,22 @@ NETWORKS = {"resnet18": 128, "small_alexnet": 256}
 ALONE = "encoder alone"
 STEP = "SimCLR step"
 FAST = "SimCLR step, channels_last + bfloat16"
+COMPILED = "SimCLR step, encoder compiled"
+"""By `torch.compile`, where there is a compiler."""
 
 
 def run(rounds: int, note: Callable[[str, str], None]) -> dict[str, dict[str, float]]:
     """Seconds a step of each way, for each network."""
     results = {}
+    note("torch.compile", "looking for a compiler")
+    compiles = why_not_compiled() is None
     for name, batch in NETWORKS.items():
-        contenders = _contenders(name, batch)
-        best = dict.fromkeys(contenders, float("inf"))
-        for what, call in contenders.items():
+        calls = contenders(name, batch, compiles)
+        best = dict.fromkeys(calls, float("inf"))
+        for what, call in calls.items():
             note(f"{name}: warming up", what)
             call()
-        for what, seconds in best_times(contenders, rounds):
+        for what, seconds in best_times(calls, rounds):
             best[what] = min(best[what], seconds)
             note(f"{name}: timing", f"{what} {2 * batch / best[what]:,.0f} views/s")
         results[name] = best
@@ -50,23 +56,42 @@ def targets(seconds: dict[str, dict[str, float]]) -> list[Target]:
     return judged
 
 
+@functools.cache
+def why_not_compiled() -> str | None:
+    """Why `torch.compile` does not work here, mostly for want of a C++ compiler; None: it does."""
+    try:
+        torch.compile(lambda x: x.sin() + 1)(torch.zeros(2))
+    except Exception as error:  # its backends raise whatever they like
+        return str(error).strip().splitlines()[0]
+    return None
+
+
 def has_bfloat16() -> bool:
     """Whether this processor has bfloat16 instructions, without which bfloat16 saves nothing."""
     cpuinfo = Path("/proc/cpuinfo")
     return cpuinfo.exists() and any(flag in cpuinfo.read_text() for flag in ("avx512_bf16", "amx_bf16", " bf16"))
 
 
-def _contenders(name: str, batch: int) -> dict[str, Callable[[], object]]:
+def contenders(name: str, batch: int, compiles: bool = False) -> dict[str, Callable[[], object]]:
+    """A step of each way."""
     pixels = torch.randint(0, 256, (batch, 3, 32, 32), dtype=torch.uint8)
     ids = torch.arange(batch)
     make, loss = recipe("simclr-cifar"), NTXentLoss()
     ready = torch.cat(make(pixels, ids))
     calls: dict[str, Callable[[], object]] = {}
 
-    def add(what: str, forward: Callable[[nn.Module], Tensor], last: bool, half: bool) -> None:
+    def add(
+        what: str,
+        forward: Callable[[nn.Module], Tensor],
+        last: bool = False,
+        half: bool = False,
+        compiled: bool = False,
+    ) -> None:
         torch.manual_seed(0)
         backbone = encoder(name, channels=3, size=32)
         network: nn.Module = nn.Sequential(backbone, head("simclr", backbone.width))
+        if compiled:
+            backbone.compile()
         if last:
             network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
@@ -86,7 +111,9 @@ def _contenders(name: str, batch: int) -> dict[str, Callable[[], object]]:
         value: Tensor = loss(z[:batch], z[batch:])
         return value
 
-    add(ALONE, lambda network: network(ready).square().mean(), last=False, half=False)
-    add(STEP, simclr, last=False, half=False)
+    add(ALONE, lambda network: network(ready).square().mean())
+    add(STEP, simclr)
+    if compiles:
+        add(COMPILED, simclr, compiled=True)
     add(FAST, lambda network: simclr(network, last=True), last=True, half=True)
     return calls

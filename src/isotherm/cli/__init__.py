@@ -14,9 +14,9 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from isotherm import __version__, screen
+from isotherm import __version__, extras, screen
 from isotherm.checks import did_you_mean
-from isotherm.cli import bench, check, data, evaluate, losses, presets, study, terminal, train
+from isotherm.cli import bench, check, data, doctor, evaluate, losses, presets, robustness, runs, study, terminal, train
 
 
 class _Parser(argparse.ArgumentParser):
@@ -29,23 +29,6 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-EXTRAS = {
-    "lab": (
-        "rich",
-        "matplotlib",
-        "sklearn",
-        "scipy",
-        "PIL",
-        "lightning_fabric",
-        "jsonargparse",
-        "yaml",
-        "safetensors",
-    ),
-    "text": ("transformers", "tokenizers"),
-    "parquet": ("pyarrow",),
-    "peers": ("lightly", "pytorch_metric_learning"),
-}
-"""Which extra brings a library."""
 PATIENCE = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
 """Threads that wait for each other give their core away soon: on a busy machine one that spins stands in the way of
 the very thread that it waits for. Read when torch is imported; docs/decisions/0014 has the measurement."""
@@ -85,16 +68,18 @@ def _told(argv: list[str]) -> int:
         return 0
     except ModuleNotFoundError as missing:
         name = (missing.name or "").split(".")[0]
-        extra = next((extra for extra, libraries in EXTRAS.items() if name in libraries), None)
+        extra = extras.extra_of(name)
         if extra is None:
             raise
-        print(f"isotherm: this needs {name}: pip install -c constraints.txt 'isotherm[{extra}]'", file=sys.stderr)
+        print(f"isotherm: this needs {name}: {extras.command(extra)}", file=sys.stderr)
         return 2
 
 
 def _run(argv: list[str]) -> int:
     if argv[:1] == ["train"]:  # its settings depend on what it trains: `isotherm.train.commandline` reads them
         return train.run(argv[1:])
+    if argv[:1] == ["robustness"]:  # what it does not know is a setting of train
+        return robustness.run(argv[1:])
     parser = _parser()
     arguments = parser.parse_args(argv)
     if "run" not in arguments:
@@ -121,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     presets.add(commands)
     commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
     evaluate.add(commands)
+    commands.add_parser("robustness", help="what pretraining on unequal classes costs a loss", add_help=False)
     study.add(commands)
     bench.add(commands)
+    runs.add(commands)
+    doctor.add(commands)
     return parser

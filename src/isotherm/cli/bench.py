@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isotherm.cli import terminal
+
+if TYPE_CHECKING:
+    from isotherm.bench.gpu import Row
 
 
 def _bench_losses(arguments: argparse.Namespace) -> None:
     from isotherm.bench import losses
 
     console = terminal.console()
+    if arguments.device == "cuda":
+        _bench_gpu(arguments)
+        return
     if min(arguments.pairs or losses.PAIRS) < 4:
         raise terminal.UsersMistake("bench losses needs at least 4 pairs: two items for the losses with four views.")
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -40,6 +47,46 @@ def _bench_losses(arguments: argparse.Namespace) -> None:
         console.print(f"written to {arguments.json}")
 
 
+def _bench_gpu(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import gpu
+
+    with terminal.mistakes():
+        meter = gpu.Cuda()
+        with terminal.progress(terminal.console()) as note:
+            rows = gpu.run(meter, arguments.pairs or gpu.PAIRS, arguments.rounds, note, arguments.loss)
+    show_gpu(meter.facts(), rows)
+    if arguments.json:
+        gpu.save(arguments.json, meter, rows)
+        terminal.console().print(f"written to {arguments.json}")
+
+
+def show_gpu(facts: Mapping[str, object], rows: Sequence[Row]) -> None:
+    """A table for each size, after what it was measured on."""
+    console = terminal.console()
+    for name, fact in facts.items():
+        console.print(f"{name}: {fact}")
+    heads = ("path", "tile", "ms", "extra MB", "TFLOP/s", "of roofline", "launches", "first use s", "gradient error")
+    for pairs in dict.fromkeys(row.pairs for row in rows):
+        table = terminal.table(f"{pairs} pairs", *heads, "self-check")
+        for row in (row for row in rows if row.pairs == pairs):
+            if row.why_not:
+                table.add_row(row.name, row.path, *("" for _ in heads[1:]), f"did not run: {row.why_not}")
+                continue
+            numbers = (
+                (row.tile, "d", 1),
+                (row.seconds, ".3f", 1e3),
+                (row.extra_bytes, ".1f", 1e-6),
+                (row.tflops, ".3f", 1),
+                (row.roofline, ".0%", 1),
+                (row.launches, "d", 1),
+                (row.first_use, ".2f", 1),
+                (row.gradient_error, ".1e", 1),
+            )
+            said = ("" if number is None else format(number * times, how) for number, how, times in numbers)
+            table.add_row(row.name, row.path, *said, row.check)
+        console.print(table)
+
+
 def _bench_views(arguments: argparse.Namespace) -> None:
     from isotherm.bench import views
 
@@ -51,6 +98,23 @@ def _bench_views(arguments: argparse.Namespace) -> None:
         table.add_row(name, f"{rate:,.0f}")
     console.print(table)
     console.print(terminal.targets(views.targets(rates)))
+
+
+def _bench_data(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import data
+
+    console = terminal.console()
+    with terminal.mistakes(), terminal.progress(console) as note:
+        result = data.run(arguments.rounds, max(arguments.images, 10 * data.BATCH), arguments.peers, note)
+    table = terminal.table(
+        f"two views of 224×224, batch {data.BATCH}", "images/s", "ours against it", "processor ms/image", "GiB"
+    )
+    for name, rates in sorted(result.rates.items(), key=lambda item: -max(item[1])):
+        ratio = "" if name == data.OURS else f"{result.ratio(name):.2f}×"
+        work = f"{min(result.work[name]) * 1e3:.1f}"
+        table.add_row(name, f"{max(rates):,.0f}", ratio, work, f"{result.memory[name] / 2**30:.2f}")
+    console.print(table)
+    console.print(terminal.targets(data.targets(result)))
 
 
 def _bench_train(arguments: argparse.Namespace) -> None:
@@ -72,9 +136,11 @@ def _bench_train(arguments: argparse.Namespace) -> None:
     with terminal.progress(console) as note:
         seconds = train.run(arguments.rounds, note)
     table = terminal.table("32×32, float32 unless said", *seconds)
-    for what in (train.ALONE, train.STEP, train.FAST):
-        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" for best in seconds.values()))
+    for what in (train.ALONE, train.STEP, train.COMPILED, train.FAST):
+        table.add_row(what, *(f"{best[what] * 1e3:,.0f} ms" if what in best else "–" for best in seconds.values()))
     console.print(table)
+    if why := train.why_not_compiled():
+        console.print(f"torch.compile does not work here: {why}", highlight=False, markup=False)
     console.print(terminal.targets(train.targets(seconds)))
     if not train.has_bfloat16():
         console.print("This processor has no bfloat16 instructions: the bar on bfloat16 is not judged here.")
@@ -106,6 +172,36 @@ def _bench_sentences(arguments: argparse.Namespace) -> None:
     console.print(terminal.targets(sentences.targets(speeds)))
 
 
+def _bench_monitor(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import monitor
+
+    console = terminal.console()
+    with terminal.progress(console) as note:
+        best = monitor.run(arguments.rounds, note)
+    table = terminal.table("on this processor", "ms")
+    for name, seconds in best.items():
+        table.add_row(name, f"{seconds * 1e3:,.1f}")
+    console.print(table)
+    console.print(terminal.targets(monitor.targets(best)))
+
+
+def _bench_gradients(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import gradients
+
+    console = terminal.console()
+    with terminal.progress(console) as note:
+        errors = gradients.run(note)
+    if arguments.markdown:
+        print(gradients.markdown(errors))
+        return
+    table = terminal.table("two processes against one, float64", "setting", "loss", "error of value", "of gradient")
+    for e in errors:
+        numbers = map(gradients.shown, (e.value, e.gradient))
+        table.add_row(e.way.library, e.way.setting, e.way.objective, *numbers)
+    console.print(table)
+    console.print(terminal.targets(gradients.targets(errors)))
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """One of `isotherm bench`."""
@@ -131,6 +227,7 @@ BENCHMARKS = (
         examples=(
             "isotherm bench losses --pairs 128 1024",
             "isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json bench.json",
+            "isotherm bench losses --device cuda --json gpu.json",
         ),
     ),
     Benchmark(
@@ -140,6 +237,16 @@ BENCHMARKS = (
         rounds=10,
         run=_bench_views,
         peers="also kornia",
+    ),
+    Benchmark(
+        "data",
+        "224-pixel views of JPEGs in a folder against torchvision and WebDataset",
+        "Images a second for two SimCLR views of 224×224 of 500×375 JPEGs, which are made in a temporary folder; "
+        "interleaved rounds, ratios of each round, and the memory of all processes.",
+        rounds=5,
+        run=_bench_data,
+        peers="torchvision itself instead of the same Pillow operations, and WebDataset; both must be installed",
+        examples=("isotherm bench data", "isotherm bench data --peers --images 20000"),
     ),
     Benchmark(
         "train",
@@ -165,6 +272,23 @@ BENCHMARKS = (
         rounds=4,
         run=_bench_sentences,
     ),
+    Benchmark(
+        "monitor",
+        "a look of isotherm.Monitor at every step against a ResNet-18 step",
+        "What measuring 512×128 embeddings costs beside a SimCLR step of ResNet-18 on 32×32 images; a minute.",
+        rounds=3,
+        run=_bench_monitor,
+    ),
+    Benchmark(
+        "gradients",
+        "value and gradient on two processes against one: ours, and every library that is installed",
+        "Two gloo processes with half a batch each, gradients averaged as DDP does, against one process with all of "
+        "it; ours, plain PyTorch, and lightly, pytorch-metric-learning, open_clip and sentence-transformers where "
+        "they are installed.",
+        rounds=1,
+        run=_bench_gradients,
+        examples=("isotherm bench gradients --markdown",),
+    ),
 )
 
 
@@ -181,10 +305,16 @@ def add(commands: terminal.Commands) -> None:
             parser.add_argument("--peers", action="store_true", help=f"{each.peers} (extra 'peers')")
         parser.set_defaults(run=each.run)
         parsers[each.name] = parser
+    parsers["data"].add_argument(
+        "--images", type=terminal.positive, default=20_000, metavar="N", help="JPEGs in the folder (20000)"
+    )
     sizes = "batch sizes (128 1024 4096 8192)"
     parsers["losses"].add_argument("--pairs", type=terminal.positive, nargs="+", metavar="N", help=sizes)
     only = "only this one: a name of ours, ./FILE.py:CLASS or package.module:CLASS; may be said several times"
     parsers["losses"].add_argument("--loss", action="append", default=[], metavar="LOSS", help=only)
+    where = "cpu (default), or cuda: each path of every loss and its rivals, by the GPU's events"
+    parsers["losses"].add_argument("--device", choices=("cpu", "cuda"), default="cpu", metavar="D", help=where)
     parsers["losses"].add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    parsers["gradients"].add_argument("--markdown", action="store_true", help="print the table of the guide")
     corpus = "text:PATH, or sentences (sentences)"
     parsers["sentences"].add_argument("--data", default="sentences", metavar="D", help=corpus)

@@ -1,4 +1,4 @@
-"""`isotherm data`: list, get, show."""
+"""`isotherm data`: list, get, show, shard."""
 
 from __future__ import annotations
 
@@ -30,6 +30,30 @@ def add(commands: terminal.Commands) -> None:
     get.add_argument("name", metavar="NAME", help="a name from `isotherm data list`")
     get.set_defaults(run=_data_get)
     _add_show(what)
+    _add_shard(what)
+
+
+def _add_shard(what: terminal.Commands) -> None:
+    cut = terminal.command(
+        what,
+        "shard",
+        "tar shards of a folder of images, with an index",
+        "Put a folder of images (SPLIT/CLASS/*.jpg) into tar shards in WebDataset's layout, each with an index that "
+        "NVIDIA DALI reads too. Stopped at any moment, the same command goes on. `--data shards:SHARDS` reads them.",
+        "isotherm data shard ~/imagenet --out ~/imagenet-shards",
+        "isotherm data shard ~/imagenet --split val --check --out ~/imagenet-shards",
+        "isotherm data shard ~/imagenet --list ImageNet_LT_train.txt --out ~/imagenet-lt",
+    )
+    cut.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of images, as folder:PATH reads it")
+    cut.add_argument("--out", type=Path, required=True, metavar="SHARDS", help="the folder to write them to")
+    cut.add_argument("--split", action="append", metavar="S", help="which parts (all there are); may be repeated")
+    cut.add_argument("--shard_mb", type=terminal.positive, default=256, metavar="MB", help="size of a shard (256)")
+    cut.add_argument(
+        "--check", action="store_true", help="decode every image first; leave out and name those that fail"
+    )
+    cut.add_argument("--classes", metavar="FILE", help="only these class folders, one to a line")
+    cut.add_argument("--list", metavar="FILE", help="only these images: lines of 'path label'")
+    cut.set_defaults(run=_data_shard)
 
 
 def _add_show(what: terminal.Commands) -> None:
@@ -45,7 +69,9 @@ def _add_show(what: terminal.Commands) -> None:
         "isotherm data show imagenette --read_size 72 --digits 60000 --digit_source mnist --digit_size 14 "
         "--digit_places grid --out digits-on-images.png",
     )
-    show.add_argument("name", metavar="NAME", help="a named set, or folder:PATH, parquet:PATH, arrays:PATH")
+    show.add_argument(
+        "name", metavar="NAME", help="a named set, or folder:PATH, shards:PATH, parquet:PATH, arrays:PATH"
+    )
     show.add_argument("--out", type=Path, required=True, metavar="FILE", help="the PNG to write")
     show.add_argument("--split", default="train", help="which part of the set (train)")
     show.add_argument("--recipe", metavar="R", help="how views are drawn (digits for gray images, else simclr-cifar)")
@@ -97,6 +123,28 @@ def _data_get(arguments: argparse.Namespace) -> None:
     except (ValueError, OSError) as error:
         raise terminal.UsersMistake(str(error)) from error
     console.print(f"{arguments.name} is in {place}", highlight=False, soft_wrap=True)
+
+
+def _data_shard(arguments: argparse.Namespace) -> None:
+    from isotherm.data.sharding import shard, told
+    from isotherm.data.sources.folder import SPLITS
+
+    console = terminal.console()
+    splits = arguments.split or sorted(s for s in SPLITS if (arguments.folder / s).is_dir()) or ["train"]
+    for split in ["train"] if arguments.list and not arguments.split else splits:
+        with terminal.mistakes(), terminal.bar(console) as note:
+            made = shard(
+                arguments.folder,
+                arguments.out,
+                split,
+                arguments.shard_mb,
+                arguments.check,
+                arguments.classes,
+                arguments.list,
+                note,
+            )
+        for line in told(made, arguments.out):
+            console.print(f"{split}: {line}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _data_show(arguments: argparse.Namespace) -> None:

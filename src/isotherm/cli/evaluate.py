@@ -8,25 +8,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isotherm.cli import terminal
+from isotherm.cli import terminal, transfer
 from isotherm.files import STDOUT
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from isotherm.inspect import Health, Row
+    from isotherm.inspect import Health, PairHealth, Row
+    from isotherm.report import Finding
 
+COLOURS = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
 
 EVALUATE = """
 what a run's encoder knows: kNN, linear and other probes; its embedding's health
 
 Probe a run's frozen encoder on its test images, and examine its embedding of them. An encoder of sentences (a run's, a
-model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks.
+model folder's, minilm, hf:NAME) is judged on STS and SentEval's transfer tasks. With --on or --suite an encoder of
+images is judged on other data: a run's, timm:NAME, torchvision:NAME, hf:NAME, a .safetensors or .pt file of weights
+with --arch, or random:RUN, the same network before it learnt anything. Two towers (--method clip) are
+judged on retrieval and, with --zeroshot, on naming the classes of images.
 
 isotherm evaluate runs/first
 isotherm evaluate runs/sentences --probe sts,senteval
 isotherm evaluate minilm
+isotherm evaluate runs/clip --probe retrieval,zeroshot,linear --zeroshot imagenette
 isotherm evaluate runs/first --probe knn,linear,fewshot --html first.html --json first.json
+isotherm evaluate runs/first --on cifar100,folder:photos --probe knn,linear,fewshot,finetune --html transfer.html
+isotherm evaluate weights.pt --arch resnet50 --on mhist --probe finetune --lr search --out tuning
+isotherm evaluate timm:resnet50 --suite elevater --json resnet50.json
 """
 INSPECT = """
 is an embedding file healthy, and which temperature suits it?
@@ -36,13 +45,20 @@ Examine embeddings from a .npy, .npz, .pt, .parquet, .safetensors or .csv file.
 isotherm inspect embeddings.npy --labels labels.npy --html health.html
 isotherm inspect features.npz --labels y --views z2
 isotherm inspect huge.npy --sample 50000
+isotherm inspect images.npy --pairs texts.npy
 """
 COMPARE = """
 several runs or embedding files side by side
 
-The measures of several embedding files or run folders side by side, the best marked.
+The measures of several embedding files or run folders side by side, the best marked where its lead is beyond chance.
+Of runs also the settings that differ, their curves and, where seeds match, paired differences with their intervals.
+With --on or --suite encoders (as evaluate takes them, or what evaluate --suite wrote as .json) are held against the
+first one: paired differences, wins.
 
 isotherm compare runs/a runs/b
+isotherm compare runs/a-0 runs/a-1 runs/a-2 runs/b-0 runs/b-1 runs/b-2 --html seeds.html
+isotherm compare runs/mine timm:resnet50 --on folder:photos
+isotherm compare --suite elevater mine.json theirs.json
 isotherm compare a.npy b.npy --labels y.npy --html ab.html
 """
 
@@ -56,7 +72,10 @@ def add(commands: terminal.Commands) -> None:
 def _add_evaluate(commands: terminal.Commands) -> None:
     evaluate = terminal.described(commands, "evaluate", EVALUATE)
     evaluate.add_argument(
-        "source", metavar="RUN", help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME"
+        "source",
+        metavar="RUN",
+        help="a folder that `isotherm train` made; of sentences also a model: minilm, hf:NAME; "
+        "with --on or --suite any encoder of images",
     )
     evaluate.add_argument(
         "--probe",
@@ -75,6 +94,15 @@ def _add_evaluate(commands: terminal.Commands) -> None:
         "--html", type=Path, metavar="OUT", help="write a page: what the probes say, what the embedding is like"
     )
     evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
+    transfer.about_encoders(evaluate)
+    transfer.about_tuning(evaluate)
+    evaluate.add_argument(
+        "--zeroshot", metavar="DATA", help="of two towers: sets of images whose classes are to be named, with commas"
+    )
+    evaluate.add_argument(
+        "--prompt", action="append", metavar="TEXT", help='a sentence with {} for the class ("a photo of a {}.")'
+    )
+    evaluate.add_argument("--class-names", type=Path, metavar="FILE", help="the classes in words, one per line")
     evaluate.set_defaults(run=_evaluate)
 
 
@@ -83,6 +111,9 @@ def _add_inspect(commands: terminal.Commands) -> None:
     inspecting.add_argument("files", type=Path, nargs="+", metavar="EMBEDDINGS", help="rows of numbers, one per item")
     _about_files(inspecting)
     inspecting.add_argument("--views", metavar="V", help="another view of each item: a file, or a key in the same one")
+    inspecting.add_argument(
+        "--pairs", metavar="T", help="the texts of these images, K in a row for each: a file, or a key in the same one"
+    )
     inspecting.add_argument("--key", metavar="K", help="which array of the file holds the embeddings")
     inspecting.add_argument("--map", default="tsne", choices=("tsne", "pca", "none"), help="the page's map (tsne)")
     inspecting.set_defaults(run=_inspect)
@@ -90,8 +121,14 @@ def _add_inspect(commands: terminal.Commands) -> None:
 
 def _add_compare(commands: terminal.Commands) -> None:
     comparing = terminal.described(commands, "compare", COMPARE)
-    comparing.add_argument("files", type=Path, nargs="+", metavar="A", help="files or run folders, at least two")
+    comparing.add_argument(
+        "files", type=Path, nargs="+", metavar="A", help="files, run folders or encoders, at least two"
+    )
     _about_files(comparing)
+    transfer.about_encoders(comparing)
+    comparing.add_argument(
+        "--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names"
+    )
     comparing.set_defaults(run=_compare)
 
 
@@ -116,6 +153,9 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     console = _console(arguments)
     if arguments.trust_code:
         doors.allow(doors.EVERYTHING)
+    if arguments.on is not None or arguments.suite is not None:
+        transfer.evaluate(arguments, console)
+        return
     with terminal.mistakes():
         evaluator = evaluator_of(arguments.source)
     names = evaluator.USUAL
@@ -123,7 +163,17 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         names = tuple(name.strip() for name in arguments.probe.split(",") if name.strip())
     command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
     with terminal.mistakes(), terminal.progress(console) as note:
-        options = Options(arguments.seed, arguments.senteval, arguments.html, arguments.json, command, note)
+        options = Options(
+            arguments.seed,
+            arguments.senteval,
+            arguments.html,
+            arguments.json,
+            command,
+            note,
+            tuple(name.strip() for name in (arguments.zeroshot or "").split(",") if name.strip()),
+            tuple(arguments.prompt or ()),
+            arguments.class_names,
+        )
         assessment = evaluator.assess(arguments.source, names, options)
     if assessment.unfinished:
         print(f"isotherm: warning: {arguments.source}: {assessment.unfinished}", file=sys.stderr)
@@ -153,16 +203,30 @@ def _inspect(arguments: argparse.Namespace) -> None:
             arguments.labels, arguments.views, arguments.key, arguments.sample, arguments.seed, arguments.drop
         )
         output = inspection.Output(arguments.html, arguments.json, _said(arguments, "inspect", [file]))
-        health = inspection.run(file, reading, output, arguments.map, note)
-    _health(console, health, inspection.describe(health))
+        if arguments.pairs is not None:
+            if arguments.labels or arguments.views:
+                raise ValueError("--pairs looks at two modalities, without --labels and --views; leave those out.")
+            paired = inspection.run_pairs(file, arguments.pairs, reading, output)
+        else:
+            health = inspection.run(file, reading, output, arguments.map, note)
+    if arguments.pairs is not None:
+        _pairs(console, paired)
+    else:
+        _health(console, health, inspection.describe(health))
     terminal.written(console, arguments)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
+    from isotherm import doors
     from isotherm import inspect as inspection
     from isotherm.report import number
 
     console = _console(arguments)
+    if arguments.trust_code:
+        doors.allow(doors.EVERYTHING)
+    if arguments.on is not None or arguments.suite is not None:
+        transfer.compare(arguments, console)
+        return
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
         reading = inspection.Reading(
@@ -170,7 +234,13 @@ def _compare(arguments: argparse.Namespace) -> None:
         )
         output = inspection.Output(arguments.html, arguments.json, _said(arguments, "compare", arguments.files))
         comparison = inspection.run_compare(arguments.files, reading, output)
-    table = terminal.table("measure", *(entry.name for entry in comparison.entries))
+    names = [entry.name for entry in comparison.entries]
+    if comparison.settings:
+        settings = terminal.table("setting that differs", *names)
+        for name, values in comparison.settings:
+            settings.add_row(name, *values)
+        console.print(settings)
+    table = terminal.table("measure", *names)
     for row in comparison.rows:
         cells = ["" if v is None else number(v) for v in row.values]
         table.add_row(
@@ -178,6 +248,12 @@ def _compare(arguments: argparse.Namespace) -> None:
         )
     console.print(table)
     console.print(inspection.comparing.LEGEND, highlight=False, soft_wrap=True)
+    if comparison.differences:
+        table = terminal.table(*inspection.comparing.DIFFERENCE_HEADS)
+        for cells in inspection.comparing.difference_cells(comparison.differences):
+            table.add_row(*cells)
+        console.print(table)
+        console.print(inspection.comparing.PAIRED, highlight=False, soft_wrap=True)
     terminal.written(console, arguments)
 
 
@@ -188,22 +264,34 @@ def _console(arguments: argparse.Namespace) -> Console:
 
 def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) -> str:
     """The command again, as the page shows it."""
-    options = ("labels", "views", "key", "sample", "seed", "html")
+    options = ("labels", "views", "pairs", "key", "sample", "seed", "html")
     given = {name: getattr(arguments, name, None) for name in options}
     words = [f"--{name} {value}" for name, value in given.items() if value]
     return " ".join(["isotherm", command, *map(str, files), *words, *(["--drop"] if arguments.drop else [])])
 
 
+def _pairs(console: Console, health: PairHealth) -> None:
+    table = terminal.table(f"{health.name}: {health.images:,} and {health.texts:,} × {health.d:,}", "value", "meaning")
+    for title, value, meaning in health.rows():
+        table.add_row(title, value, terminal.styled(meaning, "dim"))
+    console.print(table)
+    _findings(console, health.findings)
+    console.print(health.advice.reasoning, highlight=False, soft_wrap=True)
+
+
+def _findings(console: Console, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        line = terminal.styled(f"{finding.level:>4}", COLOURS[finding.level]).append(f"  {finding.text}", "default")
+        console.print(line, highlight=False, soft_wrap=True)
+
+
 def _health(console: Console, health: Health, rows: Sequence[Row]) -> None:
     from isotherm.report import number
 
-    colours = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
     table = terminal.table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
     for row in rows:
-        value = terminal.styled(number(row.value), colours[row.healthy.level])
+        value = terminal.styled(number(row.value), COLOURS[row.healthy.level])
         table.add_row(row.measure.title, value, row.healthy.where, terminal.styled(row.measure.meaning, "dim"))
     console.print(table)
-    for finding in health.findings:
-        line = terminal.styled(f"{finding.level:>4}", colours[finding.level]).append(f"  {finding.text}", "default")
-        console.print(line, highlight=False, soft_wrap=True)
+    _findings(console, health.findings)
     console.print(health.advice.reasoning, highlight=False, soft_wrap=True)

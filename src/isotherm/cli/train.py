@@ -23,6 +23,7 @@ examples:
   isotherm train --data text:sentences.txt --encoder minilm --loss MACLLoss --out runs/minilm
   isotherm train --loss ./mine.py:MyLoss --loss.margin 0.2 --out runs/mine   a loss of your own; so --encoder, --data
   torchrun --nproc-per-node=2 -m -- isotherm.cli train --out runs/two   two processes, one batch
+                                                                     (several machines: docs/guides/many-machines.md)
 
   --preset NAME               a paper's recipe: isotherm presets lists them
   --config FILE               settings from a YAML file
@@ -69,6 +70,9 @@ def run(argv: Sequence[str]) -> int:
         except Stopped as stopped:
             print(f"isotherm: {stopped}", file=sys.stderr)
             return stopped.exit_code
+        except world.Lost as lost:
+            print(f"isotherm: {lost}", file=sys.stderr)
+            return 1
         finally:
             world.leave()
     if leader:

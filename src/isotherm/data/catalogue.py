@@ -232,6 +232,24 @@ IMAGENETTE = Set(
 )
 
 
+# Images with captions: `data.pairs` reads both, `sets` the images alone
+
+FLICKR8K = Set(
+    "flickr8k",
+    {"train": 6_000, "validation": 1_000, "test": 1_000},
+    (3, 64, 64),
+    "photos from Flickr, for research and education (Hodosh et al. 2013)",
+    source="parquet",
+    folder="flickr8k",
+    files=(("train.parquet", "validation.parquet", "test.parquet"),),
+    missing="the hub's {train,validation,test}.parquet there.",
+    splits={"val": "validation"},
+    settings={"name": "flickr8k", "size": 64},
+)
+CAPTIONED = ("flickr8k",)
+"""Sets whose images have captions."""
+
+
 def _imagenet(name: str, train: int, val: int, files: tuple[str, ...], **settings: Any) -> Set:
     return Set(
         name,
@@ -259,10 +277,64 @@ TINY_IMAGENET = Set(
     missing="the unpacked tiny-imagenet-200.zip there (cs231n.stanford.edu).",
     splits={"test": "val", "validation": "val"},
 )
+
+# Sets to transfer to: DySTreSS's medical ones (Table 11) and VOC 2007, in which an image may show several classes
+
+
+def _medical(name: str, train: int, test: int, licence: str, missing: str, *files: str) -> Set:
+    return Set(
+        name,
+        {"train": train, "test": test},
+        (3, 224, 224),
+        licence,
+        source="listed",
+        folder=name,
+        files=(files,),
+        missing=missing,
+        splits={"val": "test", "validation": "test", "valid": "test"},
+        settings={"layout": name},
+    )
+
+
+_ISIC = tuple(f"ISBI2016_ISIC_Part3_{part}" for part in ("Training", "Test"))
+MEDICAL = (
+    _medical(
+        *("mura", 36_808, 3_197, "research only, after registration (Stanford ML Group)"),
+        "MURA-v1.1, unpacked, there (stanfordmlgroup.github.io/competitions/mura).",
+        *("MURA-v1.1/train_image_paths.csv", "MURA-v1.1/valid_image_paths.csv"),
+    ),
+    _medical(
+        *("isic2016", 900, 379, "CC0 (ISIC 2016, part 3)"),
+        "the two folders and two ground truths of part 3 there (challenge.isic-archive.com/data/#2016).",
+        *(f"{part}_{what}" for part in _ISIC for what in ("Data", "GroundTruth.csv")),
+    ),
+    _medical(
+        *("mhist", 2_175, 977, "research only, after registration (Dartmouth)"),
+        "annotations.csv and images/ there (bmirds.github.io/MHIST).",
+        *("annotations.csv", "images"),
+    ),
+    _medical(
+        *("chaoyang", 4_021, 2_139, "non-commercial research, on request (Zhu et al. 2021)"),
+        "train.json, test.json, train/ and test/ there (bupt-ai-cz.github.io/HSA-NRL).",
+        *("train.json", "test.json"),
+    ),
+)
+VOC2007 = Set(
+    "voc2007",
+    {"train": 2_501, "val": 2_510, "trainval": 5_011, "test": 4_952},
+    (3, 224, 224),
+    "images from Flickr, on its terms",
+    source="voc_labels",
+    folder="voc2007",
+    files=(("VOCdevkit/VOC2007/ImageSets",), ("VOC2007/ImageSets",), ("ImageSets",)),
+    missing="VOCtrainval_06-Nov-2007.tar and VOCtest_06-Nov-2007.tar, unpacked, there (host.robots.ox.ac.uk).",
+    splits={"validation": "val"},
+)
 _HUNDRED_FOLDERS = tuple(f"{split}/{c}" for split in ("train", "val") for c in IMAGENET100)
 ALL = (
-    *(DIGITS, K_BIT, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, SVHN, STL10, IMAGENETTE, TINY_IMAGENET),
+    *(DIGITS, K_BIT, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, SVHN, STL10, IMAGENETTE, TINY_IMAGENET, FLICKR8K),
     _imagenet("imagenet100", 126_689, 5_000, _HUNDRED_FOLDERS, classes=IMAGENET100),
     _imagenet("imagenet", 1_281_167, 50_000, ("train", "val")),
+    *(*MEDICAL, VOC2007),
 )
 SETS: dict[str, Set] = {each.name: each for each in ALL}

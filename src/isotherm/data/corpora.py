@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from isotherm import extras
 from isotherm.data.sources.reading import damaged
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def parquet(path: Path, columns: Sequence[str] | None, notes: list[str], note: N
         import pyarrow as pa  # noqa: PLC0415 - extra `parquet`
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(f"{path} needs pyarrow: pip install 'isotherm[parquet]'", name="pyarrow") from missing
+        raise ModuleNotFoundError(f"{path} needs pyarrow: {extras.command('parquet')}", name="pyarrow") from missing
     total, row = path.stat().st_size, 0
     try:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:

@@ -10,18 +10,19 @@ from torch import Tensor
 
 from isotherm.data.overlay import Overlay
 from isotherm.data.stored import Watched
+from isotherm.data.undecoded import Undecoded
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Labelled images of one size, in memory or memory-mapped.
+    """Labelled images of one size, in memory or memory-mapped; or still in their files (`Undecoded`).
 
     An id belongs to an image: it stays the same in every subset and order, so that whatever is derived from it
     (a random bit, a digit pasted on it, the seed of its augmentation) does too.
     """
 
     name: str
-    pixels: Tensor
+    pixels: Tensor | Undecoded
     """uint8 (N, C, H, W), without what is pasted on them: `at` takes them with it"""
     labels: Tensor
     """int64 (N,); −1 where nobody knows"""
@@ -83,7 +84,7 @@ class Images:
             raise ValueError(f"{self.name}: the subset is empty.")
         return replace(
             self,
-            pixels=self._bare(index),
+            pixels=self.pixels.subset(index) if isinstance(self.pixels, Undecoded) else self._bare(index),
             labels=self.labels[index],
             ids=self.ids[index],
             more_labels={name: column[index] for name, column in self.more_labels.items()},

@@ -14,6 +14,7 @@ from torch import Tensor
 from isotherm.data.images import Images
 from isotherm.data.overlay import Blend, Overlay, Places, nine_corners, resized
 from isotherm.streams import uniforms
+from isotherm.waiting import brought
 
 RANDBIT = "randbit"
 DIGIT = "digit"
@@ -37,8 +38,8 @@ def append_bits(view: Tensor, images: Images, indices: Tensor) -> Tensor:
     """The view with the RandBit planes of its images, which stand at these indices; as it is where there are none."""
     if not images.bits:
         return view
-    code = images.more_labels[RANDBIT][indices].to(view.device)
-    planes = (code[:, None] >> torch.arange(images.bits, device=view.device)) & 1
+    code = images.more_labels[RANDBIT][indices]
+    planes = (brought(code, view.device)[:, None] >> torch.arange(images.bits, device=view.device)) & 1
     n, _, h, w = view.shape
     return torch.cat([view, planes[:, :, None, None].expand(n, images.bits, h, w).to(view.dtype)], 1)
 
@@ -72,7 +73,7 @@ def digits_on_images(
     kept_digits = torch.argsort(uniforms(digits.ids, 1, seed=seed, epoch=0, view=-3)[:, 0], stable=True)[:unique]
     u = uniforms(images.ids, 1, seed=seed, epoch=0, view=-4)[:, 0]
     which = torch.floor(u.double() * unique).long()
-    ink = resized(digits.pixels[kept_digits].amax(1), size)  # digits are gray: the brightest channel
+    ink = resized(digits.at(kept_digits).amax(1), size)  # digits are gray: the brightest channel
     corners = nine_corners(places, *images.shape[1:], *ink.shape[1:])
     labels = {**images.more_labels, DIGIT: digits.labels[kept_digits][which], "digit_image": which}
     notes = (*images.notes, f"{unique} unique digits")

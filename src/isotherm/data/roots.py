@@ -26,5 +26,10 @@ def cache(given: Path | str | None = None) -> Path:
     return (folder if os.access(nearest, os.W_OK) else _users()) / "cache"
 
 
+def features() -> Path:
+    """Where features of locked towers are kept: in the user's own folder, whatever the data root is."""
+    return _users().parent / "features"
+
+
 def _users() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isotherm" / "data"

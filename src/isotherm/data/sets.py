@@ -14,8 +14,8 @@ from isotherm.data.catalogue import Set
 if TYPE_CHECKING:  # the list of sets is shown without torch
     from isotherm.data.images import Images
 
-FORMATS = ("folder", "parquet", "arrays")
-"""Whatever is not in the table: `folder:PATH`, `parquet:PATH`, `arrays:PATH`."""
+FORMATS = ("folder", "shards", "parquet", "arrays")
+"""Whatever is not in the table: `folder:PATH`, `shards:PATH`, `parquet:PATH`, `arrays:PATH`."""
 
 
 def named(name: str) -> Set:
@@ -33,7 +33,7 @@ def there(name: str) -> None:
 
 
 def load(name: str, split: str = "train", root: Path | str | None = None, **options: Any) -> Images:
-    """One split of a set, by its name or as `folder:PATH`, `parquet:PATH`, `arrays:PATH`.
+    """One split of a set, by its name or as `folder:PATH`, `shards:PATH`, `parquet:PATH`, `arrays:PATH`.
 
     `root` is the data root (`where.root`). Options go to the reader: `size`, `bad`, `label`, …
     """

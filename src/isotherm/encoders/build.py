@@ -8,10 +8,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from isotherm import extras
 from isotherm.checks import at_least, did_you_mean, known_settings, parameters
 from isotherm.encoders.alexnet import SmallAlexNet
 from isotherm.encoders.contract import Encoder
 from isotherm.encoders.convnet import ConvNet
+from isotherm.encoders.efficientnet import EFFICIENTNET, EfficientNetLite0
 from isotherm.encoders.features import evaluating
 from isotherm.encoders.resnet import ResNet
 from isotherm.encoders.vae import VAE
@@ -38,6 +40,7 @@ def encoder(name: str | nn.Module, channels: int = 3, size: int = 32, **settings
     `settings` are the constructor's. Two follow the size unless given: up to 32 pixels a ResNet has the small stem,
     and below 128 a ViT has patches of 4 instead of 16. A library's network comes without its classifier and without
     weights; ask for ``pretrained=True`` (timm) or ``weights=...`` (torchvision) to have them downloaded.
+    ``efficientnet_lite0`` is trained already and comes from installed packages (`encoders.efficientnet`).
 
     Any `nn.Module` comes back as it is, with its `width` found by showing it two blank images in eval mode.
     """
@@ -54,8 +57,15 @@ def encoder(name: str | nn.Module, channels: int = 3, size: int = 32, **settings
             raise ValueError(f"no library '{library}' of encoders{did_you_mean(library, LIBRARIES)}")
         make = from_timm if library == "timm" else from_torchvision
         return adopt(make(model, channels, settings), channels, size)
+    if name == EFFICIENTNET:
+        if channels != 3:
+            raise ValueError(f"{name} takes 3 channels, got {channels}.")
+        known_settings(name, settings, parameters(EfficientNetLite0))
+        return adopt(EfficientNetLite0(**settings), channels, size)
     if name not in NETWORKS:
-        raise ValueError(f"no encoder '{name}'{did_you_mean(name, [*NETWORKS, *(f'{lib}:NAME' for lib in LIBRARIES)])}")
+        raise ValueError(
+            f"no encoder '{name}'{did_you_mean(name, [*NETWORKS, EFFICIENTNET, *(f'{lib}:NAME' for lib in LIBRARIES)])}"
+        )
     return ours(name, channels, size, settings)
 
 
@@ -110,7 +120,7 @@ def installed(library: str, model: str) -> Any:
         if error.name != library:
             raise ValueError(f"{library}:{model} needs {error.name}, which is not installed.") from error
         raise ValueError(
-            f"{library}:{model} needs {library}, which is not installed: pip install 'isotherm[vision]'."
+            f"{library}:{model} needs {library}, which is not installed: {extras.command('vision')}."
         ) from error
     except Exception as error:  # a build for another torch fails while importing, with whatever it meets first
         first_line = str(error).partition("\n")[0]

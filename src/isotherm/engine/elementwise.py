@@ -17,6 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotherm.engine.scratch import Scratch
+from isotherm.waiting import may_wait
+
+UNASKED = 1e30
+"""A bound for what only the device knows: its exponents are summed as those of a function that may be large."""
 
 Pull = Callable[[Tensor], tuple[Tensor, tuple[Tensor | None, ...]]]
 """dL/df of a tile ↦ dL/ds of the tile and dL/dθ of each parameter. May overwrite its argument."""
@@ -117,7 +121,7 @@ class Scaled:
 
     @property
     def bound(self) -> float:
-        return abs(self.times) / float(self.tau.detach())
+        return abs(self.times) / float(self.tau.detach()) if may_wait() else UNASKED
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
@@ -189,7 +193,7 @@ class Softplus:
 
     @property
     def bound(self) -> float:
-        return self.energy.bound + abs(float(self.bias.detach())) + 1.0
+        return self.energy.bound + abs(float(self.bias.detach())) + 1.0 if may_wait() else UNASKED
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:

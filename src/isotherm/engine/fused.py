@@ -11,11 +11,14 @@ import importlib
 import os
 import warnings
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from isotherm import extras
 from isotherm.checks import one_of
 from isotherm.engine.reductions import Reduction
+from isotherm.engine.visits import visited
 from isotherm.types import Pairs
 
 CHOICES = ("auto", "plain", "triton")
@@ -32,25 +35,33 @@ def fused(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None) ->
         return None
     if queries.dtype != torch.float32 or queries.shape[1] > WIDEST:
         return None
+    if top_k is not None and pairs.visitors is not None:
+        return None
     if _unavailable():
         if choice == "triton":
-            raise RuntimeError(f"ISOTHERM_KERNELS=triton needs triton: {_unavailable()}. Install isotherm[kernels].")
+            raise RuntimeError(f"ISOTHERM_KERNELS=triton needs triton: {_unavailable()}. {extras.command('kernels')}.")
         _warn(_unavailable())
         return None
-    from isotherm.engine.device import check, jobs, launch  # noqa: PLC0415 - triton takes most of a second
+    from isotherm.engine.device import check, jobs, launch, visits  # noqa: PLC0415 - triton takes most of a second
 
     try:
         wanted = []
         for reduction in reductions:
-            job = jobs.plan(pairs, reduction, top_k)
-            if job is None or not check.passes(job, queries.device):
+            if pairs.visitors is not None:
+                both = visits.planned(pairs, reduction)
+            else:
+                job = jobs.plan(pairs, reduction, top_k)
+                both = None if job is None else [job]
+            if both is None or not all(check.passes(job, queries.device) for job in both):
                 return None
-            wanted.append(job)
+            wanted.append(both[0])
     except Exception as error:  # a compiler, a driver, a device: whatever it is, the plain path is there
         if choice == "triton":
             raise
         _warn(f"{type(error).__name__}: {error}")
         return None
+    if pairs.visitors is not None:
+        return visited(pairs, visits.Kernels(pairs, wanted))
     return tuple(launch.run(job, pairs) for job in wanted)
 
 
@@ -58,10 +69,32 @@ def fused(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None) ->
 def _unavailable() -> str:
     """Why there are no kernels at all; empty if there are."""
     try:
-        importlib.import_module("isotherm.engine.device.launch")
+        triton = importlib.import_module("triton")
+        why = unsuitable(triton.__version__, np.__version__, os.environ.get("TRITON_INTERPRET") == "1")
+        if not why:
+            importlib.import_module("isotherm.engine.device.launch")
+        return why
     except ImportError as error:
         return str(error)
+
+
+def unsuitable(triton: str, numpy: str, interpreted: bool) -> str:
+    """Why the kernels do not run with these versions; empty if they should.
+
+    3.2 brought the products of three TF32; 3.9 is what our tests run. The interpreter of 3.5 fails under numpy 2.4,
+    that of 3.9 does not; what lies between has not been tried.
+    """
+    if _version(triton) < (3, 2):
+        return f"triton {triton} is installed, and 3.2 or later is needed"
+    if interpreted and _version(triton) < (3, 9) and _version(numpy) >= (2, 4):
+        return (
+            f"the interpreter of triton {triton} does not run under numpy {numpy}: take triton 3.9 or numpy below 2.4"
+        )
     return ""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
 
 
 def _warn(why: str) -> None:

@@ -2,6 +2,9 @@
 
 A mask never becomes an N×N object: it is asked tile by tile. Row and column numbers are those of the
 whole similarity matrix; `hide` overwrites the entries that do not count with `value`.
+
+Where candidates of other processes visit (`Pairs.visitors`), a mask is of one's own candidates and `away` gives that
+of a visitor's: an item is nowhere else, but a label may be.
 """
 
 from __future__ import annotations
@@ -81,6 +84,8 @@ class Same:
 
     row_ids: Tensor
     col_ids: Tensor
+    elsewhere: tuple[Tensor, ...] = ()
+    """The ids of the columns of every process, where they may be equal to those here."""
 
     def hide(self, tile: Tensor, rows: slice, cols: slice, value: float) -> None:
         tile.masked_fill_(self.row_ids[rows, None] == self.col_ids[None, cols], value)
@@ -212,3 +217,16 @@ class Either:
 
     def transposed(self) -> Either:
         return Either(self.first.transposed(), self.second.transposed())
+
+
+def away(mask: Mask, rank: int) -> Mask:
+    """The mask of the candidates that visit from process `rank`."""
+    if isinstance(mask, Unlike):
+        labels = away(mask.labels, rank)
+        assert isinstance(labels, Same)
+        return Unlike(labels, away(mask.itself, rank))
+    if isinstance(mask, Same) and mask.elsewhere:
+        return Same(mask.row_ids, mask.elsewhere[rank])
+    if isinstance(mask, Nothing | Periodic | Same):
+        return Nothing()
+    raise ValueError(f"{type(mask).__name__} is a mask of whole rows, which visiting candidates do not make up.")

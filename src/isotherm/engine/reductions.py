@@ -64,7 +64,7 @@ class Sums:
         top = like.new_zeros(size) if fixed else like.new_full((size,), LOWEST)
         return cls(top, like.new_zeros(size), like.new_zeros(size))
 
-    def put(self, at: Tensor, other: Sums) -> None:
+    def put(self, at: slice | Tensor, other: Sums) -> None:
         """Take these queries' sums from `other`."""
         self.top[at], self.mass[at], self.moment[at] = other.top, other.mass, other.moment
 

@@ -30,6 +30,8 @@ def apply_rows(pairs: Pairs, function: RowFunction, *, parameters: Sequence[Tens
     would add to that of the parameters.
     `parameters` are learnable tensors that `function` uses.
     """
+    if pairs.visitors is not None:
+        raise ValueError('a function of whole rows needs all candidates at once: use exchange "gather".')
     candidates = pairs.queries if pairs.candidates is None else pairs.candidates
     if pairs.mutual:
         half = len(pairs.queries)

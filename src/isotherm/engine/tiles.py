@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from isotherm.engine.limits import Limits, Strips
-from isotherm.engine.masks import Mask
+from isotherm.engine.masks import Mask, away
 from isotherm.engine.once import once_differentiable
 from isotherm.engine.reductions import Gradient, Hide, Reduction, Side, Sums
 from isotherm.engine.scratch import Scratch
@@ -69,6 +69,11 @@ class Plan:
                 elif not self.symmetric:
                     yield Tile(rows, cols, (row_side,), (row_side,))
 
+    def visited(self, rank: int) -> Plan:
+        """The same for the candidates that visit from process `rank`."""
+        reductions = tuple(r if r.where is None else replace(r, where=away(r.where, rank)) for r in self.reductions)  # type: ignore[type-var]
+        return replace(self, symmetric=False, hidden=away(self.hidden, rank), reductions=reductions)
+
     def parameters(self) -> tuple[Tensor, ...]:
         """What gets a gradient besides the embeddings."""
         return tuple(p for r in self.reductions for f in r.functions for p in f.parameters)
@@ -90,11 +95,10 @@ class Plan:
             return [f(s).nan_to_num() for f in given]  # NaN is unequal to itself
 
 
-def tiled(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None = None) -> tuple[Tensor, ...]:
-    """Each reduction over the negatives of every query, by torch's own operations on tiles."""
+def plan_of(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None = None) -> Plan:
     device, columns = pairs.queries.device, len(pairs.queries if pairs.candidates is None else pairs.candidates)
     bound = max(r.exponent_bound for r in reductions)
-    plan = Plan(
+    return Plan(
         reductions,
         pairs.hidden,
         symmetric=pairs.candidates is None,
@@ -104,6 +108,11 @@ def tiled(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None = N
         strip=strip_height(device, columns),
         fixed=bound <= EXPONENT_LIMIT.get(pairs.queries.dtype, 0.0),
     )
+
+
+def tiled(pairs: Pairs, reductions: tuple[Reduction, ...], top_k: int | None = None) -> tuple[Tensor, ...]:
+    """Each reduction over the negatives of every query, by torch's own operations on tiles."""
+    plan = plan_of(pairs, reductions, top_k)
     tensors = (pairs.queries, pairs.candidates, *plan.parameters())
     values: tuple[Tensor, ...] = _Reduce.apply(plan, *tensors)  # type: ignore[no-untyped-call]
     return values
@@ -121,20 +130,18 @@ class _Reduce(torch.autograd.Function):
         scratch = Scratch(queries)
         limits = None
         if plan.top_k is not None:
-            limits = Limits.empty(queries)
-            strips = Strips(queries, others, plan.hidden, plan.top_k, scratch)
-            for rows in blocks(n, plan.strip):
-                _add(plan, strips.largest(rows, limits), (Side(1, rows),), [_hide(None)] * len(sums), sums, scratch)
+            limits = Limits.empty(queries, others, plan.strip)
+            strips = Strips(queries, others, plan.hidden, plan.top_k, limits, scratch)
+            for rows in [] if limits.all_close else blocks(n, plan.strip):
+                _add(plan, strips.largest(rows), (Side(1, rows),), [_hide(None)] * len(sums), sums, scratch)
             for close in limits.close_strips(plan.strip):
                 s, near = strips.whole(close)
-                again = [Sums.start(len(close), queries, plan.fixed) for _ in sums]
-                _add(plan, s, (Side(1, slice(0, len(close))),), [_hide(near == 0)] * len(sums), again, scratch)
+                again = [Sums.start(len(s), queries, plan.fixed) for _ in sums]
+                _add(plan, s, (Side(1, slice(0, len(s))),), [_hide(near == 0)] * len(sums), again, scratch)
                 for total, part in zip(sums, again, strict=True):
                     total.put(close, part)
         else:
-            for tile in plan.tiles(n, m):
-                s = _similarities(queries, others, tile, scratch)
-                _add(plan, s, tile.summed, _hides(plan, tile), sums, scratch)
+            add_tiles(plan, queries, others, sums, scratch)
         values = tuple(r.value(total) for r, total in zip(plan.reductions, sums, strict=True))
         masses = [total.log_mass for total in sums]
         ctx.plan, ctx.limits, ctx.sampled = plan, limits, plan.sampled(queries)
@@ -147,15 +154,9 @@ class _Reduce(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         plan: Plan = ctx.plan
         queries, candidates, *rest = ctx.saved_tensors
-        if not all(map(torch.equal, ctx.sampled, plan.sampled(queries))):
-            raise RuntimeError(
-                "a temperature or potential has changed between forward and backward, which computes similarities "
-                "again: change it after backward()."
-            )
+        refuse_changed(ctx.sampled, plan, queries)
         k = len(plan.reductions)
-        # formed on the scale of the largest, where float32 neither overflows nor underflows
-        scale = torch.stack([g.abs().amax() for g in upstream]).amax()
-        scale = scale.where((scale > 0) & torch.isfinite(scale), torch.ones_like(scale))
+        scale = size_of(upstream)
         gradients = [
             Gradient(g / scale, mass, value, plan.fixed)
             for g, mass, value in zip(upstream, rest[:k], rest[k : 2 * k], strict=True)
@@ -167,28 +168,90 @@ class _Reduce(torch.autograd.Function):
         dp: list[Tensor | None] = [None] * len(plan.parameters())
         scratch = Scratch(queries)
         with torch.autocast(queries.device.type, enabled=False):
-            for tile in plan.tiles(len(queries), len(others)):
-                s = _similarities(queries, others, tile, scratch)
-                sides = tile.pulled if ctx.limits is None else _near(s, tile.pulled, ctx.limits, scratch)
-                ds = _pulled(plan, s, sides, _hides(plan, tile), tile.on_diagonal, gradients, dp, scratch)
-                if dq is not None:
-                    dq[tile.rows].addmm_(ds, others[tile.cols])
-                if dc is not None and not tile.on_diagonal:
-                    dc[tile.cols].addmm_(ds.T, queries[tile.rows])
+            if ctx.limits is None or not ctx.limits.all_close:
+                pull_tiles(plan, queries, others, gradients, (dq, dc, dp), scratch, ctx.limits)
             if ctx.limits is not None:
                 assert plan.top_k is not None
-                strips = Strips(queries, others, plan.hidden, plan.top_k, scratch)
+                strips = Strips(queries, others, plan.hidden, plan.top_k, ctx.limits, scratch)
                 for rows in ctx.limits.close_strips(plan.strip):
                     s, near = strips.whole(rows)
                     hides = [_hide(None)] * k
                     ds = _pulled(plan, s, (Side(1, rows, near),), hides, False, gradients, dp, scratch)
-                    if dq is not None:
+                    if dq is not None and isinstance(rows, slice):
+                        dq[rows].addmm_(ds, others)
+                    elif dq is not None:
                         dq.index_add_(0, rows, ds @ others)
                     if dc is not None:
                         dc.addmm_(ds.T, queries[rows])
         for part in {id(d): d for d in (dq, dc) if d is not None}.values():
             part.mul_(scale)
         return (None, dq, None if candidates is None else dc, *(None if d is None else d * scale for d in dp))
+
+
+Slopes = tuple[Tensor | None, Tensor | None, list[Tensor | None]]
+"""The gradients of the queries, of the candidates and of the parameters, to be added to; None: not wanted."""
+
+
+def add_tiles(
+    plan: Plan,
+    queries: Tensor,
+    others: Tensor,
+    sums: Sequence[Sums],
+    scratch: Scratch,
+    limits: Limits | None = None,
+) -> None:
+    """Add every tile to the sums; of its rows what reaches their limits, if there are any."""
+    for tile in plan.tiles(len(queries), len(others)):
+        s = _similarities(queries, others, tile, scratch)
+        hides = _hides(plan, tile)
+        if limits is not None:
+            far = _hide(s < limits.values[tile.rows, None])
+            hides = [_both(hide, far) for hide in hides]
+        _add(plan, s, tile.summed, hides, sums, scratch)
+
+
+def largest_in_tiles(plan: Plan, queries: Tensor, others: Tensor, values: Tensor, scratch: Scratch) -> None:
+    """Keep the largest similarities of each row in `values`, (n, k), as many as there is room for."""
+    for tile in plan.tiles(len(queries), len(others)):
+        s = _similarities(queries, others, tile, scratch)
+        plan.hidden.hide(s, tile.rows, tile.cols, -math.inf)
+        values[tile.rows] = torch.cat([values[tile.rows], s], 1).topk(values.shape[1], dim=1).values
+
+
+def pull_tiles(
+    plan: Plan,
+    queries: Tensor,
+    others: Tensor,
+    gradients: Sequence[Gradient],
+    slopes: Slopes,
+    scratch: Scratch,
+    limits: Limits | None = None,
+) -> None:
+    """Add the gradient of every tile to the slopes."""
+    dq, dc, dp = slopes
+    for tile in plan.tiles(len(queries), len(others)):
+        s = _similarities(queries, others, tile, scratch)
+        sides = tile.pulled if limits is None else _near(s, tile.pulled, limits, scratch)
+        ds = _pulled(plan, s, sides, _hides(plan, tile), tile.on_diagonal, gradients, dp, scratch)
+        if dq is not None:
+            dq[tile.rows].addmm_(ds, others[tile.cols])
+        if dc is not None and not tile.on_diagonal:
+            dc[tile.cols].addmm_(ds.T, queries[tile.rows])
+
+
+def size_of(upstream: Sequence[Tensor]) -> Tensor:
+    """The scale of the largest, on which gradients are formed: there float32 neither overflows nor underflows."""
+    scale = torch.stack([g.abs().amax() for g in upstream]).amax()
+    return scale.where((scale > 0) & torch.isfinite(scale), torch.ones_like(scale))
+
+
+def refuse_changed(sampled: Sequence[Tensor], plan: Plan, like: Tensor) -> None:
+    """Refuse functions that are not what they were in the forward pass."""
+    if not all(map(torch.equal, sampled, plan.sampled(like))):
+        raise RuntimeError(
+            "a temperature or potential has changed between forward and backward, which computes similarities "
+            "again: change it after backward()."
+        )
 
 
 def _add(
@@ -255,6 +318,16 @@ def _hide(entries: Tensor | None) -> Hide:
     def hide(x: Tensor, value: float) -> None:
         if entries is not None:
             x.masked_fill_(entries, value)
+
+    return hide
+
+
+def _both(first: Hide, second: Hide) -> Hide:
+    """What one of the two hides."""
+
+    def hide(x: Tensor, value: float) -> None:
+        first(x, value)
+        second(x, value)
 
     return hide
 

@@ -32,6 +32,12 @@ class Options:
     command: str = ""
     """What was typed, for the page."""
     note: Note = lambda stage, detail: None
+    zeroshot: tuple[str, ...] = ()
+    """Of two towers: sets of images whose classes are to be named."""
+    prompts: tuple[str, ...] = ()
+    """Sentences with {} for the class's name; none: "a photo of a {}."."""
+    class_names: Path | None = None
+    """A file with the classes' names in words, one per line."""
 
     def check(self) -> None:
         """Refuse a place that cannot be written to, before anything is computed."""

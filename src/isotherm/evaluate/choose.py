@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from isotherm.encoders import text
-from isotherm.evaluate import images, sentences
+from isotherm.evaluate import image_text, images, sentences
 from isotherm.evaluate.assessment import Evaluator
 from isotherm.train import runs
 from isotherm.train.choice import Choice
-from isotherm.train.modality import ImageModality, SentenceModality, modality_for
+from isotherm.train.modality import ImageModality, ImageTextModality, SentenceModality, modality_for
 
-EVALUATORS: Mapping[str, Evaluator] = {ImageModality.noun: images, SentenceModality.noun: sentences}
+EVALUATORS: Mapping[str, Evaluator] = {
+    ImageModality.noun: images,
+    SentenceModality.noun: sentences,
+    ImageTextModality.noun: image_text,
+}
 """By what the items of a modality are called."""
 
 
@@ -29,7 +33,8 @@ def noun_of(source: str) -> str:
         raise ValueError(f"{source} is a file, a run's folder is wanted. Embeddings: isotherm inspect {source}")
     if (folder / runs.CONFIG).exists():
         settings = runs.read_config(folder)
-        return modality_for(str(settings.get("data")), Choice.of(settings.get("encoder") or {}).name or None).noun
+        parts = (Choice.of(settings.get(part) or {}).name or None for part in ("encoder", "method"))
+        return modality_for(str(settings.get("data")), *parts).noun
     if (folder / "config.json").exists():
         return SentenceModality.noun
     if not folder.exists():

@@ -105,7 +105,9 @@ def _probe(
 ) -> dict[str, Score | Spread]:
     train, encoder = run.images, run.network.encoder
     if name == "finetune":
-        return {name: evaluate.finetune(encoder, train, test, run.recipe, seed=seed)}
+        tuned = evaluate.finetune(encoder, train, test, run.recipe, seed=seed)
+        assert isinstance(tuned, Score)  # `assess` has seen to labels
+        return {name: tuned}
     if name == "fewshot-finetune":
         return {name: evaluate.few_shot_finetune(encoder, train, test, run.recipe, SHOTS)}
     if name in AUGMENTED:

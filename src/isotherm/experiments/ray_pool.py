@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from isotherm import doors
+from isotherm import doors, extras
 from isotherm.experiments.measuring import attempt
 from isotherm.experiments.pool import RETRIES
 from isotherm.experiments.progress import Progress, Task
@@ -52,7 +52,7 @@ def _connected(address: str) -> Any:
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError as error:
-        raise ValueError("--ray needs ray: pip install 'isotherm[ray]'.") from error
+        raise ValueError(f"--ray needs ray: {extras.command('ray')}.") from error
     _answers(address)
     if not ray.is_initialized():
         try:

@@ -1,17 +1,25 @@
-"""`isotherm inspect` and `isotherm compare`: is an embedding healthy, and which temperature suits it?"""
+"""`isotherm inspect` and `isotherm compare`: is an embedding healthy, and which temperature suits it?
+
+In Python: ``isotherm.inspect(array, labels)``.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from isotherm.files import check_places, put_json
 from isotherm.inspect import comparing
 from isotherm.inspect.comparing import Comparison, compare
 from isotherm.inspect.findings import Row, describe
 from isotherm.inspect.health import Health, examine, examine_embedding
+from isotherm.inspect.inspection import Inspection, inspection_of
 from isotherm.inspect.page import LAYOUTS, page_of
+from isotherm.inspect.pairs import PairHealth, examine_pairs, inspect_pairs, page_of_pairs
 from isotherm.inspect.reading import WHOLE, Embedding, Reading, read, seconds_for
 from isotherm.report import Page
 
@@ -19,15 +27,19 @@ __all__ = [
     "Comparison",
     "Embedding",
     "Health",
+    "Inspection",
     "Output",
+    "PairHealth",
     "Reading",
     "Row",
     "compare",
     "describe",
     "examine",
+    "examine_pairs",
     "read",
     "run",
     "run_compare",
+    "run_pairs",
 ]
 
 
@@ -81,9 +93,46 @@ def run(
     return health
 
 
+def run_pairs(path: Path | str, pairs: str, reading: Reading = WHOLE, output: Output = NOWHERE) -> PairHealth:
+    """Read embeddings of images and of texts, examine them together, and write the page and the numbers where asked."""
+    output.check(Path(path), Path(pairs))
+    health = inspect_pairs(path, pairs, reading)
+    output.write(lambda: page_of_pairs(health, output.command), health.as_dict())
+    return health
+
+
 def run_compare(paths: Sequence[Path], reading: Reading = WHOLE, output: Output = NOWHERE) -> Comparison:
     """Compare files or runs, and write the page and the numbers where asked."""
     output.check(*paths)
     comparison = compare(paths, reading)
     output.write(lambda: comparing.page_of(comparison, output.command), comparison.as_dict())
     return comparison
+
+
+class Inspect(ModuleType):
+    """This module, which can be called (docs/decisions/0029)."""
+
+    def __call__(
+        self,
+        z: Any,
+        labels: Any = None,
+        views: Any = None,
+        *,
+        name: str = "embedding",
+        drop: bool = False,
+        seed: int = 0,
+    ) -> Inspection:
+        """Is an embedding healthy, and which temperature suits it? Prints so; in a notebook, shows the page.
+
+        >>> look = isotherm.inspect(z, labels)      # (N, D) and (N,): numpy, torch, anything with __array__
+        >>> look.values["uniformity"], look.temperature, look.findings
+        >>> look.write("z.html")
+
+        `labels` may be words; −1, NaN and None mean no label. `views` (N, D) are other views of the same items. `drop`
+        leaves out rows that are not finite, zero, or without a label, which are an error otherwise. A path is read as
+        the command does.
+        """
+        return inspection_of(z, labels, views, name, drop, seed)
+
+
+sys.modules[__name__].__class__ = Inspect

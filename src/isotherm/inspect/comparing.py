@@ -19,11 +19,12 @@ from torch import Tensor
 from isotherm import __version__
 from isotherm.data.sets import SETS
 from isotherm.files import Json
+from isotherm.inspect.comparing_runs import Difference, RunFacts, charts, differing, facts_of, paired
 from isotherm.inspect.health import Floats, Health, even_uniformity, examine_embedding, values_of
 from isotherm.inspect.reading import WHOLE, Embedding, Reading
 from isotherm.measures.catalogue import measure as fact
 from isotherm.measures.embedding import NEARLY_COLLAPSED
-from isotherm.report import Bars, Cell, Heights, Histogram, Line, Lines, Page
+from isotherm.report import Bars, Cell, Heights, Histogram, Line, Lines, Page, number
 
 PARTS = 8
 """Parts of the rows whose measures are taken for their uncertainty."""
@@ -36,6 +37,12 @@ LEGEND = (
     "uncertainty is known, as for the geometry of runs; or the best is collapsed; or they are not comparable (other "
     "items, data or width, a run beside a file)."
 )
+
+PAIRED = (
+    "Runs that differ in nothing but the seed are one arm, named after its first run. The mean difference to the first "
+    "arm over the seeds that both have, and its 95 % interval (Student)."
+)
+DIFFERENCE_HEADS = ("measure", "arm", "less", "difference", "95 % interval", "seeds", "better (95 %)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +58,8 @@ class Entry:
     """What was measured: only measures of the same items are held against each other."""
     width: int | None = None
     """Dimensions, on which geometry depends."""
+    run: RunFacts | None = None
+    """Of a run: its settings and curves."""
 
     @property
     def collapsed(self) -> bool:
@@ -79,11 +88,21 @@ class Comparison:
 
     entries: tuple[Entry, ...]
     rows: tuple[Row, ...]
+    settings: tuple[tuple[str, list[str]], ...] = ()
+    """Those in which runs differ, with what they are in each."""
+    differences: tuple[Difference, ...] = ()
+    """Of arms that share seeds, to the first one."""
+
+    @property
+    def runs(self) -> list[tuple[str, RunFacts]]:
+        return [(entry.name, entry.run) for entry in self.entries if entry.run is not None]
 
     def as_dict(self) -> Json:
         """Everything, in what JSON knows."""
         return {
             "entries": [entry.name for entry in self.entries],
+            "settings": dict(self.settings),
+            "differences": [{**vars(each), "better": each.better} for each in self.differences],
             "rows": [{"measure": r.measure, "values": list(r.values), "best": r.best} for r in self.rows],
         }
 
@@ -99,7 +118,12 @@ def compare(paths: Sequence[Path | str], reading: Reading = WHOLE) -> Comparison
     names = _told_apart([Path(p) for p in paths])
     entries = [replace(entry, name=name) for name, entry in zip(names, entries, strict=True)]
     measures = list(dict.fromkeys(key for entry in entries for key in entry.values))
-    return Comparison(tuple(entries), tuple(_row(key, entries) for key in measures))
+    rows = tuple(_row(key, entries) for key in measures)
+    facts = [entry.run for entry in entries if entry.run is not None]
+    if len(facts) < len(entries):  # a file has no settings
+        return Comparison(tuple(entries), rows)
+    differences = paired(names, facts, [entry.values for entry in entries])
+    return Comparison(tuple(entries), rows, tuple(differing(facts)), tuple(differences))
 
 
 def entry_of(path: Path, reading: Reading) -> Entry:
@@ -124,11 +148,21 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
         kicker="Isotherm compare",
         footer=f"isotherm {__version__}",
     )
+    if comparison.settings:
+        page.section("What differs", "Settings that are not the same in all of them.")
+        page.table(["setting", *(entry.name for entry in entries)], [[n, *values] for n, values in comparison.settings])
+    if comparison.differences:
+        page.section("Seed by seed", PAIRED)
+        page.table(DIFFERENCE_HEADS, difference_cells(comparison.differences))
     page.section("Measures", LEGEND)
     page.table(
         ["measure", *(entry.name for entry in entries)],
         [[row.title, *(Cell(v, best=i == row.best) for i, v in enumerate(row.values))] for row in comparison.rows],
     )
+    names, runs = [name for name, _ in comparison.runs], [run for _, run in comparison.runs]
+    if drawn := charts(names, runs):
+        page.section("Curves")
+        page.figures(*drawn)
     looked = [(entry.name, entry.health) for entry in entries if entry.health is not None]
     if looked:
         page.section("Distributions")
@@ -147,6 +181,18 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
         page.section("Again")
         page.code(command)
     return page
+
+
+def difference_cells(differences: Sequence[Difference]) -> list[list[str]]:
+    """The rows of a table of differences."""
+    return [
+        [fact(d.measure).title, d.arm, d.against, number(d.mean), _interval(d), str(d.seeds), d.better or ""]
+        for d in differences
+    ]
+
+
+def _interval(difference: Difference) -> str:
+    return f"{number(difference.low)} to {number(difference.high)}"
 
 
 def _overlaid(looked: Sequence[tuple[str, Health]]) -> tuple[Histogram, Lines, Lines]:
@@ -212,7 +258,8 @@ def _run(folder: Path) -> Entry:
         raise ValueError(f"{path} is damaged: it holds no measures.") from error
     known = SETS[data].images.get(test) if data in SETS else None
     errors = {} if known is None else {k: _binomial(v, known) for k, v in values.items() if _is_accuracy(k)}
-    return Entry(folder.name, values, None, errors, ("run", data, test, str(config.get("data_options"))), width)
+    items = ("run", data, test, str(config.get("data_options")))
+    return Entry(folder.name, values, None, errors, items, width, facts_of(folder, config))
 
 
 def _is_accuracy(measure: str) -> bool:

@@ -5,6 +5,7 @@ What had to be changed on the way in (integers made floats, rows left out) is sa
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,17 +94,58 @@ def read(
             raise ValueError(f"views must be {d} wide like the embeddings, {other[0]} has shape {other[1].shape}.")
         second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
     indices = torch.arange(total) if rows is None else torch.from_numpy(rows)
-    keep = _sound(z, indices, str(path), drop, notes)
-    keep &= _kept(missing, "have no label", indices, "labels", drop, notes)
-    if second is not None:
-        keep &= _sound(second, indices, "views", drop, notes)
-    if int(keep.sum()) < 2:
-        raise ValueError(f"{path} has {int(keep.sum())} usable embeddings; at least 2 are needed.")
-    if not keep.all():
-        z, indices = z[keep], indices[keep]
-        codes, second = (None if part is None else part[keep] for part in (codes, second))
     title = path.name if not name else f"{path.name}:{name}"
-    return Embedding(title, z, codes, classes, second, indices, total, tuple(notes))
+    whole = Embedding(title, z, codes, classes, second, indices, total, ())
+    return _usable(whole, missing, str(path), drop, notes)
+
+
+def of_arrays(z: Any, labels: Any = None, views: Any = None, name: str = "embedding", drop: bool = False) -> Embedding:
+    """What `read` gives of a file, of arrays: torch's, numpy's, or anything that knows ``__array__``."""
+    notes: list[Finding] = []
+    raw = _in_memory(z)
+    if raw.ndim != 2 or raw.shape[1] < 2:
+        raise ValueError(f"{name}: embeddings must have shape (n, d) with d of 2 or more, got {tuple(raw.shape)}.")
+    _chosen(Path(name), len(raw), raw.shape[1], len(raw), 0, notes)
+    codes: Tensor | None = None
+    classes: tuple[str, ...] = ()
+    missing, second = torch.zeros(len(raw), dtype=torch.bool), None
+    if labels is not None:
+        codes, classes, missing = _classes(_in_memory(labels), "labels")
+        if len(codes) != len(raw):
+            raise ValueError(f"labels has {len(codes):,} rows for {len(raw):,} embeddings.")
+    if views is not None:
+        other = _in_memory(views)
+        if tuple(other.shape) != tuple(raw.shape):
+            raise ValueError(
+                f"views must have the shape of the embeddings, {tuple(raw.shape)}; got {tuple(other.shape)}."
+            )
+        second = _floats(other, "views", notes)
+    rows = torch.arange(len(raw))
+    whole = Embedding(name, _floats(raw, name, notes), codes, classes, second, rows, len(raw), ())
+    return _usable(whole, missing, name, drop, notes)
+
+
+def _in_memory(array: Any) -> Any:
+    """A tensor on the processor, or an array of numpy's."""
+    if isinstance(array, Tensor):
+        return array.detach().cpu()
+    return np.asarray(array)
+
+
+def _usable(whole: Embedding, missing: Tensor, source: str, drop: bool, notes: list[Finding]) -> Embedding:
+    """The rows that can be used, with what is to be said of all of it; an error unless the others may be dropped."""
+    keep = _sound(whole.z, whole.rows, source, drop, notes)
+    keep &= _kept(missing, "have no label", whole.rows, "labels", drop, notes)
+    if isinstance(whole.views, Tensor):
+        keep &= _sound(whole.views, whole.rows, "views", drop, notes)
+    if int(keep.sum()) < 2:
+        raise ValueError(f"{source} has {int(keep.sum())} usable embeddings; at least 2 are needed.")
+    parts: dict[str, Any] = {"notes": tuple(notes)}
+    if not keep.all():
+        parts |= {part: getattr(whole, part)[keep] for part in ("z", "rows")}
+        beside = {part: getattr(whole, part) for part in ("labels", "views")}
+        parts |= {part: None if value is None else value[keep] for part, value in beside.items()}
+    return dataclasses.replace(whole, **parts)
 
 
 def seconds_for(n: int, d: int) -> float:
@@ -255,7 +297,7 @@ def _kept(bad: Tensor, what: str, indices: Tensor, name: str, drop: bool, notes:
         said = f"{count:,} of {len(bad):,} rows {what}: row{'s' * (len(which) > 1)} "
         said += ", ".join(map(str, which)) + (" …" if count > 5 else "")
         if not drop:
-            raise ValueError(f"{name}: {said}. Mend them, or leave them out with --drop.")
+            raise ValueError(f"{name}: {said}. Mend them, or leave them out with --drop (in Python drop=True).")
         notes.append(Finding("bad", f"{said}. They were left out.", "rows are counted from 0"))
     return ~bad
 

@@ -84,8 +84,8 @@ class Queries:
         n = len(z)
         count = min(n, max(32, min(QUERIES, (1 << 24) // n)))
         chosen = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:count].to(z.device)
-        self.s = _without(z[chosen] @ z.T, chosen)
-        self.same = None if labels is None else _without(labels[chosen, None] == labels, chosen)
+        self.s = without(z[chosen] @ z.T, chosen)
+        self.same = None if labels is None else without(labels[chosen, None] == labels, chosen)
 
     @torch.no_grad()
     def shares(self, temperature: TemperatureLike) -> Iterator[tuple[slice, Tensor, Tensor]]:
@@ -134,7 +134,7 @@ class Queries:
         return math.sqrt(low * high)
 
 
-def _without(rows: Tensor, itself: Tensor) -> Tensor:
+def without(rows: Tensor, itself: Tensor) -> Tensor:
     """Each row without one of its columns: the last column takes its place."""
     rows = rows.clone()
     rows[torch.arange(len(rows), device=rows.device), itself] = rows[:, -1]

@@ -35,10 +35,10 @@ class FNCLoss(Loss):
     Huynh et al. 2022 (FNC, arXiv:2011.11765), §3, a rival in CACR's Tables 4 and 16. `cancel` is one of the two
     losses; :math:`S_i` is the item's support set, all its views: two, and `support` more (8 in the paper; None: as many
     as there are). A negative scores its largest similarity to them (`aggregate` "max") or the mean. The `top_k` highest
-    scores (None: all, in time and memory for as many as there are, nearly every pair early in training) above
-    `threshold` (None: any) are the false negatives :math:`F_i`; the choice is a constant for the gradient. Like the
-    authors' code, every view is a query, and its positives are all its other views. Small crops ask, and are in no
-    support set.
+    scores above `threshold` (None: any) are the false negatives :math:`F_i`; the choice is a constant for the gradient.
+    Without `top_k` (None) memory and time are for all above the threshold: early in training for nearly every pair,
+    with the batch squared. Like the authors' code, every view is a query, and its positives are all its other views.
+    Small crops ask, and are in no support set.
 
     Fixed points: "attract": log(p + m) when all similarities are equal, p positives and m negatives; with no false
     negative both are `NTXentLoss`.
@@ -47,6 +47,7 @@ class FNCLoss(Loss):
     """
 
     is_potential = False  # its negatives are chosen by whole rows of other queries
+    without_ring = "looks for false negatives in whole rows"
 
     def __init__(
         self,

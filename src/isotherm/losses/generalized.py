@@ -112,6 +112,10 @@ class GeneralizedContrastiveLoss(Loss):
     def without_negatives(self) -> str:
         return "compares the batch with a prior" if self.distribution == "swd" else ""
 
+    @property
+    def without_ring(self) -> str:
+        return "sorts the projections of the whole batch" if self.distribution == "swd" else ""
+
     def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:
         if self.distribution == "lse":
             return super().of_views(views, negatives)

@@ -265,7 +265,7 @@ def length(make: Maker) -> None:
 
 
 def per_query(make: Maker) -> None:
-    """One value per query with reduction="none", whose mean is the loss."""
+    """One value per query with reduction="none", whose mean is the loss, and whose sum is with reduction="sum"."""
     try:
         loss = make(reduction="none")
     except (ValueError, TypeError) as error:
@@ -275,6 +275,7 @@ def per_query(make: Maker) -> None:
     if each.ndim != 1 or len(each) % len(z[0]):
         raise Broken(f"three views of 7 items gave values of shape {tuple(each.shape)}; (7,) or (21,) is wanted.")
     _close(each.mean(), make.value(z), 1e-7, "the mean of the values per query")
+    _close(each.sum(), make.value(z, make(reduction="sum")), 1e-7, 'the sum with reduction="sum"')
 
 
 def autocast(make: Maker) -> None:

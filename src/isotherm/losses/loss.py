@@ -5,6 +5,7 @@ No mathematics here. A family's file subclasses `Loss` and writes `per_query`.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, ParamSpec, get_args
@@ -43,10 +44,11 @@ def uncompiled(function: Callable[Given, Tensor]) -> Callable[Given, Tensor]:
 
 
 class Loss(nn.Module):
-    """A contrastive loss of embeddings: ``loss(z0, z1, *more_views, negatives=None)``.
+    """A contrastive loss of embeddings: ``loss(z0, z1, *more_views, negatives=None, weights=None)``.
 
-    The views are un-normalized (N, D) tensors, one per view. `negatives`, (M, D), replaces the negatives of the
-    batch: then view 0 holds the queries and the other views their positives.
+    The views are un-normalized (N, D) tensors, one per view. `negatives` replaces the negatives of the batch: (M, D)
+    for all queries, or (N, K, D), K for each; then view 0 holds the queries and the other views their positives.
+    `weights`, (N,), say how much each item counts: the mean is Σ w·L / Σ w, and a sum or single values have w·L.
     """
 
     is_potential: ClassVar[bool] = True
@@ -64,6 +66,17 @@ class Loss(nn.Module):
     def without_negatives(self) -> str:
         """Why it can use no negatives from a queue or bank; empty if it can."""
         return "takes its positives and negatives from labels" if self.takes_labels else ""
+
+    @property
+    def only_for_pairing(self) -> str:
+        """The setting that says how it pairs the views of a batch, where it says something else than usual: nobody
+        reads it where a method pairs them."""
+        return ""
+
+    @property
+    def without_ring(self) -> str:
+        """Why it must gather the whole batch on every process (`isotherm.world.exchange`); empty if it need not."""
+        return ""
 
     def __new__(cls, *args: Any, **settings: Any) -> Loss:
         known_settings(cls.__name__, settings, parameters(cls))
@@ -85,9 +98,33 @@ class Loss(nn.Module):
         raise NotImplementedError
 
     @uncompiled
-    def forward(self, *views: Tensor, negatives: Tensor | None = None) -> Tensor:
+    def forward(self, *views: Tensor, negatives: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
+        """The loss of the views; the class says what `negatives` and `weights` are."""
+        if world.by_ring():
+            refuse_ring(self)
         with full_precision(views):
-            return self.of_views(views, negatives)
+            return self.weighted(lambda loss: loss.of_views(views, negatives), views, weights)
+
+    def weighted(self, value: Callable[[Loss], Tensor], views: Sequence[Tensor], weights: Tensor | None) -> Tensor:
+        """The value of this loss, with the weight of each item if there are any."""
+        if weights is None:
+            return value(self)
+        each = copy.copy(self)  # shares parameters
+        each.reduction = "none"
+        values = value(each)
+        if not values.ndim:
+            raise ValueError(f"{type(self).__name__} has no value per query, which weights could weigh.")
+        return self.reduced(values, item_weights(weights, len(views[0]), values))
+
+    def reduced(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """One value per query as this loss's reduction has them, over the queries of all processes."""
+        if weights is not None:
+            values = values * weights
+        if self.reduction == "none":
+            return values
+        if self.reduction == "sum":
+            return world.total(values.sum())
+        return world.mean(values) if weights is None else world.total(values.sum()) / world.total(weights.sum())
 
     def of_views(self, views: Sequence[Tensor], negatives: Tensor | None) -> Tensor:
         """The loss of the views as the user gave them."""
@@ -98,8 +135,10 @@ class Loss(nn.Module):
         if any(pairs.only_positives is not None for pairs in blocks) != self.takes_labels:
             able = "needs" if self.takes_labels else "cannot use"
             raise ValueError(f"{type(self).__name__} {able} labelled pairs (isotherm.pairing.labelled).")
+        if any(pairs.visitors is not None for pairs in blocks):
+            refuse_ring(self)
         values = average_over_blocks(blocks, [self.per_query(pairs) for pairs in blocks])
-        return values if self.reduction == "none" else world.mean(values)
+        return self.reduced(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
         for held in (self.__dict__.get("_modules", {}), self.__dict__.get("_parameters", {})):
@@ -111,6 +150,12 @@ class Loss(nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{n}={getattr(self, n)!r}" for n in parameters(type(self)) if n not in self._modules)
+
+
+def refuse_ring(loss: Loss) -> None:
+    """Refuse a loss that cannot do with visiting candidates, in one sentence."""
+    if loss.without_ring:
+        raise ValueError(f'{type(loss).__name__} {loss.without_ring}: use exchange "gather" instead of "ring".')
 
 
 def full_precision(views: Sequence[Tensor]) -> torch.autocast:
@@ -190,6 +235,18 @@ def exactly(function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     return value
 
 
+def item_weights(weights: Tensor, items: int, values: Tensor) -> Tensor:
+    """A weight for each value, given one for each item; the values are view-major."""
+    weights = torch.as_tensor(weights, dtype=values.dtype, device=values.device)
+    if weights.shape != (items,):
+        raise ValueError(f"weights must hold one number per item, shape ({items},); got {tuple(weights.shape)}.")
+    if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        raise ValueError("weights must be finite and 0 or more.")
+    if not float(world.total(weights.detach().sum())):
+        raise ValueError("every weight is 0: nothing counts. Give at least one item a weight.")
+    return weights.repeat(len(values) // items)
+
+
 def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Tensor:
     """One value per query, view-major; a query that appears in several blocks gets their mean."""
     if len(blocks) == 1:
@@ -202,6 +259,6 @@ def average_over_blocks(blocks: Sequence[Pairs], values: Sequence[Tensor]) -> Te
 
 
 def no_value_per_query(loss: Loss, reduction: Reduction, why: str) -> None:
-    """Refuse reduction="none" where the loss is not a mean over queries."""
-    if reduction == "none":
+    """Refuse any reduction but the mean where the loss is not a mean over queries."""
+    if reduction != "mean":
         raise ValueError(f'{type(loss).__name__} has no value per query ({why}); use reduction="mean".')

@@ -54,6 +54,8 @@ class BarlowTwinsLoss(NegativeFree):
         no_value_per_query(self, reduction, "a correlation belongs to the batch")
         self.weight = not_negative("weight", weight)
 
+    without_ring = "correlates the features of the whole batch"
+
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
         standard = [standardized(world.gather(v)) for v in as_views(views, at_least=2)]
         return torch.stack([self._pair(a, b) for a, b in combinations(standard, 2)]).mean()
@@ -91,6 +93,8 @@ class VICRegLoss(NegativeFree):
         no_value_per_query(self, reduction, "variance and covariance belong to the batch")
         self.invariance = not_negative("invariance", invariance)
         self.variance, self.covariance = not_negative("variance", variance), not_negative("covariance", covariance)
+
+    without_ring = "takes variance and covariance of the whole batch"
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
         everyone = [world.gather(v) for v in as_views(views, at_least=2)]
@@ -131,7 +135,7 @@ class BYOLLoss(NegativeFree):
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
         values = 2 - 2 * _cosine(views)
-        return values if self.reduction == "none" else world.mean(values)
+        return self.reduced(values)
 
 
 class SimSiamLoss(NegativeFree):
@@ -153,7 +157,7 @@ class SimSiamLoss(NegativeFree):
 
     def agreement(self, views: Sequence[Tensor]) -> Tensor:
         values = -_cosine(views)
-        return values if self.reduction == "none" else world.mean(values)
+        return self.reduced(values)
 
 
 def _cosine(views: Sequence[Tensor]) -> Tensor:

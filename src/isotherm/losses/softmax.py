@@ -11,11 +11,12 @@ from torch import Tensor
 from isotherm import temperature as temperatures
 from isotherm import world
 from isotherm.checks import number, one_of, positive
-from isotherm.engine import LogSumExp, Total, reduce
+from isotherm.engine import Elementwise, LogSumExp, Total, reduce
 from isotherm.losses.loss import Loss, full_precision, uncompiled
-from isotherm.pairing import cross_view, labelled
+from isotherm.pairing import as_views, cross_view, labelled
 from isotherm.temperature import scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
+from isotherm.waiting import may_wait
 
 __all__ = ["CMCLoss", "DySTreSSLoss", "InfoNCELoss", "MACLLoss", "NTXentLoss", "SupConLoss"]
 
@@ -93,6 +94,10 @@ class InfoNCELoss(Loss):
         self.symmetric = symmetric
 
     two_by_two = True
+
+    @property
+    def only_for_pairing(self) -> str:
+        return "" if self.symmetric else "symmetric=False"
 
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
         return cross_view(views, self.symmetric)
@@ -209,15 +214,19 @@ class MACLLoss(Loss):
         self.alpha, self.threshold = positive("alpha", alpha), number("threshold", threshold)
 
     def per_query(self, pairs: Pairs) -> Tensor:
-        alignment = world.mean(pairs.positives.detach().mean(1)).item()
-        factor = temperatures.AlignmentAware(self.alpha, self.threshold).factor(alignment)
-        energy = scaled(self.temperature, times=1 / factor)
+        energy = self._energy(world.mean(pairs.positives.detach().mean(1)))
         (negatives,) = reduce(pairs, LogSumExp(energy))
         behind = gap(energy(pairs.positives), negatives)
         x = torch.logaddexp(behind, behind.new_zeros(())).detach()  # −log P
         value = torch.where(x < 1e-4, 1 + x / 2, x / -torch.expm1(-x))  # x/(1 − P)
         # d(−log P) = (1 − P) d(gap), so the weighted gradient is that of the gap itself, also where 1 − P underflows
         return (behind + (value - behind).detach()).mean(1)
+
+    def _energy(self, alignment: Tensor) -> Elementwise:
+        aware, base = temperatures.AlignmentAware(self.alpha, self.threshold), self.temperature
+        if may_wait() or not isinstance(base, int | float | temperatures.Learnable):
+            return scaled(base, times=1 / aware.factor(alignment.item()))
+        return scaled(aware.temperature(base.value() if isinstance(base, temperatures.Learnable) else base, alignment))
 
 
 class SupConLoss(Loss):
@@ -226,8 +235,9 @@ class SupConLoss(Loss):
     .. math::
         \mathcal{L}_i = -\frac{1}{|P(i)|} \sum_{p \in P(i)} \log \frac{e^{s_{ip}/\tau}}{\sum_{k \ne i} e^{s_{ik}/\tau}}
 
-    Khosla et al. 2020 (arXiv:2004.11362), eq. 2 ("out"). Called ``loss(embeddings, labels)``;
-    :math:`P(i)` holds the other embeddings with the label of i.
+    Khosla et al. 2020 (arXiv:2004.11362), eq. 2 ("out"). Called ``loss(embeddings, labels)``, a label each, or
+    ``loss(z0, z1, *more_views, labels=labels)``, one label for all views of an item. :math:`P(i)` holds the other
+    embeddings with the label of i.
 
     Fixed points: log(n − 1) when all similarities are equal, n embeddings.
     """
@@ -241,9 +251,22 @@ class SupConLoss(Loss):
     is_potential = False  # its positives are a sum as well, over a mask of labels
 
     @uncompiled
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:  # type: ignore[override]
-        with full_precision([embeddings]):
-            return self.of(labelled(embeddings, labels))
+    def forward(  # type: ignore[override]
+        self, *embeddings: Tensor, labels: Tensor | None = None, weights: Tensor | None = None
+    ) -> Tensor:
+        """The loss of embeddings with a label each, or of views of items with a label each."""
+        if labels is None:
+            if len(embeddings) != 2 or getattr(embeddings[1], "ndim", 1) == 2:
+                raise ValueError(
+                    f"labels are missing: loss(embeddings, labels) or loss({_listed(embeddings)}labels=y)."
+                )
+            *embeddings, labels = embeddings  # type: ignore[assignment]
+        with full_precision(embeddings):
+            z = embeddings[0]
+            if len(embeddings) > 1:
+                z = torch.cat(as_views(embeddings))
+                labels = _one_each(labels, embeddings[0]).repeat(len(embeddings))
+            return self.weighted(lambda loss: loss.of(labelled(z, labels)), embeddings, weights)
 
     def per_query(self, pairs: Pairs) -> Tensor:
         energy = scaled(self.temperature)
@@ -251,3 +274,16 @@ class SupConLoss(Loss):
             pairs, LogSumExp(energy, where=pairs.itself), Total(energy, where=pairs.only_positives)
         )
         return everything - attraction / pairs.positive_counts  # type: ignore[operator]  # `of` saw to it
+
+
+def _listed(views: Sequence[Tensor]) -> str:
+    return "".join(f"z{i}, " for i in range(max(2, len(views))))
+
+
+def _one_each(labels: Tensor, view: Tensor) -> Tensor:
+    labels = torch.as_tensor(labels, device=view.device)
+    if labels.shape != (len(view),):
+        raise ValueError(
+            f"labels must hold one label per item, shape ({len(view)},), for all its views; got {tuple(labels.shape)}."
+        )
+    return labels

@@ -75,6 +75,10 @@ class CACRLoss(Loss):
             if margin is not None:
                 raise ValueError("margin needs a cost per query; the rbf repulsion is a logarithm over the batch.")
 
+    @property
+    def only_for_pairing(self) -> str:
+        return f"negatives_from={self.negatives_from!r}" if self.negatives_from != "own" else ""
+
     def pair(self, views: Sequence[Tensor]) -> list[Pairs]:
         return query_view(views, from_other_views=self.negatives_from == "other")
 

@@ -20,6 +20,7 @@ from isotherm.losses.loss import exactly, no_value_per_query
 from isotherm.losses.negative_free import NegativeFree, less_mean, standardized
 from isotherm.pairing import as_views
 from isotherm.types import Reduction
+from isotherm.waiting import brought, may_wait, spoilt
 
 __all__ = ["ARBLoss", "WMSELoss", "ZeroCLLoss", "ZeroFCLLoss", "ZeroICLLoss"]
 
@@ -48,6 +49,8 @@ class WMSELoss(NegativeFree):
     Fixed points: 0 when the views agree; 2 when all embeddings are equal, which have no direction once whitened.
     Differs from the authors' code: `eps` is 0 there, and embeddings that depend on each other have no Cholesky factor.
     """
+
+    without_ring = "whitens the whole batch"
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class WMSELoss(NegativeFree):
         seed, step = self.moment or (self._drawn_seed(device), 0)
         for i in range(self.iterations):
             order = streams.permutation(n, seed=seed, epoch=step, view=FIRST_STREAM + i)
-            yield from torch.tensor(order, device=device).tensor_split(parts)
+            yield from brought(torch.tensor(order), device).tensor_split(parts)
 
     def _drawn_seed(self, device: torch.device) -> int:
         where = "cpu" if self.generator is None else self.generator.device
@@ -106,7 +109,9 @@ class WMSELoss(NegativeFree):
         covariance = centred.mT @ centred / (z.shape[1] - 1)
         identity = torch.eye(z.shape[2], dtype=z.dtype, device=z.device)
         factor, failed = torch.linalg.cholesky_ex((1 - self.eps) * covariance + self.eps * identity)
-        if failed.any():
+        if not may_wait():
+            factor = spoilt(factor, (failed != 0)[:, None, None])
+        elif failed.any():
             raise ValueError(
                 f"the covariance of {z.shape[1]} embeddings of {z.shape[2]} numbers has no Cholesky factor: they "
                 f"depend on each other. Use a larger eps, got {self.eps:g}, or a narrower head (--head.width)."
@@ -132,6 +137,8 @@ class ZeroCLLoss(NegativeFree):
     items: ClassVar[bool] = True
     features: ClassVar[bool] = True
     """Which of the two are decorrelated."""
+
+    without_ring = "whitens the whole batch"
 
     def __init__(self, eps: float = 0.01, detach: bool = True, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
@@ -201,6 +208,8 @@ class ARBLoss(NegativeFree):
     Fixed points: 0 when views agree and features are uncorrelated (ε → 0); 2d when all embeddings are equal.
     Differs from the authors' code: one group of features, which `eps` alone keeps from failing.
     """
+
+    without_ring = "whitens the whole batch"
 
     def __init__(self, eps: float = 1e-5, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)

@@ -1,11 +1,16 @@
-"""The numbers that describe an embedding. Inputs are (N, D) tensors, normalized inside (but `rankme`)."""
+"""The numbers that describe an embedding.
+
+Inputs are (N, D) tensors or arrays, normalized inside (but `rankme`, `lidar` and `alpha_req`).
+"""
 
 from isotherm.measures.geometry import (
     alignment,
+    alpha_req,
     conditional_entropy,
     effective_rank,
     hardness,
     interclass_uniformity,
+    lidar,
     local_separation,
     prior_distance,
     projections,
@@ -20,10 +25,12 @@ __all__ = [
     "BINS",
     "Pairwise",
     "alignment",
+    "alpha_req",
     "conditional_entropy",
     "effective_rank",
     "hardness",
     "interclass_uniformity",
+    "lidar",
     "local_separation",
     "pairwise",
     "prior_distance",

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from isotherm.checks import positive
+from isotherm.measures.arrays import takes_arrays
 from isotherm.pairing import unit
 
 BINS = 256
@@ -41,6 +42,7 @@ class Pairwise:
     """(N,): … to the nearest of another class; −inf where there is none."""
 
 
+@takes_arrays
 @torch.no_grad()
 def pairwise(z: Tensor, labels: Tensor | None = None, t: float = 2.0) -> Pairwise:
     """Uniformity, conditional entropy, histograms and nearest neighbours in one pass over all pairs of items.

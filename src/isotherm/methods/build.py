@@ -10,6 +10,7 @@ from typing import Any
 from isotherm.checks import did_you_mean, known_settings
 from isotherm.losses.loss import Loss
 from isotherm.methods.bank import MemoryBank
+from isotherm.methods.clip import CLIP
 from isotherm.methods.dino import DINO
 from isotherm.methods.in_batch import InBatch
 from isotherm.methods.individual import ISogCLR, TaU
@@ -42,6 +43,8 @@ class MethodSpec:
     encoder: str = "convnet"
     head: str = "dystress"
     """What stands before and after, unless told otherwise."""
+    text_encoder: str = ""
+    """The second tower of a method that has one."""
     usual: Mapping[str, Any] = field(default_factory=dict)
     """Further settings that go without saying, by their dotted names."""
 
@@ -108,6 +111,24 @@ METHODS = {
         "InfoNCELoss",
         encoder="text_small",
         head="simcse",
+    ),
+    "clip": MethodSpec(
+        "an image looks for its caption, a caption for its image; two towers (CLIP, LiT)",
+        CLIP,
+        "InfoNCELoss",
+        encoder="convnet",
+        head="linear",
+        text_encoder="text_small",
+        # CLIP's optimizer and rate (its Tables 18 and 19, and CACR's C.3), but for the length
+        usual={
+            "loss": "InfoNCELoss",
+            "loss.temperature": {"name": "Learnable", "initial": 0.07},
+            "optimizer": "adamw",
+            "lr": 5e-4,
+            "weight_decay": 0.1,
+            "decay_all": False,
+            "epochs": 32,
+        },
     ),
     "supervised": MethodSpec("labels and cross-entropy, for comparison", Supervised, views=1, head="none"),
     "vae": MethodSpec("reconstruction, for comparison (a VAE)", Autoencoder, views=1, encoder="vae", head="none"),

@@ -12,6 +12,7 @@ from isotherm.losses.loss import Loss, full_precision
 from isotherm.methods.method import Method, Network
 from isotherm.pairing import one_way
 from isotherm.types import Batch
+from isotherm.waiting import may_wait, spoilt
 
 
 class InBatch(Method):
@@ -34,9 +35,12 @@ class InBatch(Method):
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
         assert self.loss is not None
         if self.loss.takes_labels:
-            if int(batch.labels.min()) < 0:
+            labels, together = batch.labels, torch.cat(list(embedded))
+            if not may_wait():
+                together = spoilt(together, (labels < 0).any())
+            elif int(labels.min()) < 0:
                 raise ValueError(f"{type(self.loss).__name__} needs a label for every image; some have none (−1).")
-            embedded = [torch.cat(list(embedded)), batch.labels.repeat(len(embedded))]
+            embedded = [together, labels.repeat(len(embedded))]
         if self.small_crops:
             large = self.large(embedded)
             return with_small_crops(self.loss, large, embedded[len(large) :])

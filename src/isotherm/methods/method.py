@@ -7,9 +7,7 @@ copies, so that it is part of ``state_dict()``.
 
 from __future__ import annotations
 
-import copy
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from isotherm.losses.loss import Loss
+from isotherm.momentum import MomentumCopy as MomentumCopy
+from isotherm.momentum import push as push
 from isotherm.types import Batch
 
 
@@ -136,33 +136,6 @@ class Method(nn.Module):
             )
 
 
-class MomentumCopy(nn.Module):
-    """A copy of a network that follows it slowly: θ' ← m θ' + (1 − m) θ. Its BN counts its own batches.
-
-    `momentum` may rise to `end` along half a cosine (BYOL, arXiv:2006.07733, §3; MoCo v3's code).
-    """
-
-    def __init__(self, network: nn.Module, momentum: float, end: float | None = None) -> None:
-        super().__init__()
-        for name, value in {"momentum": momentum, "momentum_end": momentum if end is None else end}.items():
-            if not 0 <= value <= 1:
-                raise ValueError(f"{name} lies between 0 and 1, got {value}.")
-        self.network = copy.deepcopy(network).requires_grad_(False)
-        self.momentum, self.end = momentum, momentum if end is None else end
-
-    def forward(self, x: Tensor) -> Tensor:
-        with torch.no_grad():
-            z: Tensor = self.network(x)
-        return z
-
-    @torch.no_grad()
-    def follow(self, network: nn.Module, progress: float = 0.0) -> None:
-        m = self.end - (self.end - self.momentum) * (1 + math.cos(math.pi * progress)) / 2
-        slow: list[Tensor] = list(self.network.parameters())
-        fast: list[Tensor] = list(network.parameters())
-        torch._foreach_lerp_(slow, fast, 1 - m)
-
-
 class PredictsSlowCopy(Method):
     """The part of methods that predict what a slow copy of the network makes of each view."""
 
@@ -185,30 +158,36 @@ class PredictsSlowCopy(Method):
         self.slow.follow(self.network, self.progress)
 
 
-def through(network: nn.Module, views: Sequence[Tensor]) -> list[Tensor]:
+def through(network: Callable[[Tensor], Tensor], views: Sequence[Tensor]) -> list[Tensor]:
     """Each view through the network; views of one size go together."""
     embeddings: dict[int, Tensor] = {}
     for shape in dict.fromkeys(v.shape for v in views):
         numbers = [i for i, v in enumerate(views) if v.shape == shape]
+        if len(numbers) * shape[0] == 1 and _normalizes_batches(network):
+            raise ValueError("BN needs at least 2 items to normalize, got 1. Use a larger batch.")
         z = network(torch.cat([views[i] for i in numbers]) if len(numbers) > 1 else views[numbers[0]])
         embeddings |= dict(zip(numbers, z.chunk(len(numbers)), strict=True))
     return [embeddings[i] for i in range(len(views))]
 
 
-def push(queue: Tensor, place: Tensor, rows: Tensor) -> None:
-    """Write unit rows into a queue, first in first out, from `place` on; of more rows than it holds, the last."""
-    rows = rows[-len(queue) :]
-    queue[(place + torch.arange(len(rows), device=rows.device)) % len(queue)] = rows.to(queue.dtype)
-    place += len(rows)
-    place %= len(queue)
+def _normalizes_batches(network: Callable[[Tensor], Tensor]) -> bool:
+    if not isinstance(network, nn.Module) or not network.training:
+        return False
+    return any(isinstance(module, nn.BatchNorm1d) for module in network.modules())
 
 
 def takes(loss: Loss, method: str, instead: str) -> Loss:
-    """The loss, if it can use negatives that are not in the batch."""
+    """The loss, if it can use the negatives of a method that pairs by itself."""
     if loss.without_negatives:
         raise ValueError(
             f"{method} compares with {instead}, but {type(loss).__name__} {loss.without_negatives}; use --method "
             f"{method_for(loss)} for that loss."
+        )
+    if loss.only_for_pairing:
+        name = type(loss).__name__
+        raise ValueError(
+            f"{method} compares with {instead}, whatever {name}({loss.only_for_pairing}) says of the views of a batch: "
+            f"leave that out, or use --method {'cacr' if name == 'CACRLoss' else method_for(loss)}."
         )
     return loss
 

@@ -14,6 +14,7 @@ from isotherm.methods.method import Given, Method, MomentumCopy, Network, Predic
 from isotherm.pairing import one_way, queued, unit
 from isotherm.temperature import Constant
 from isotherm.types import Batch, Pairs
+from isotherm.waiting import brought
 
 OVER = 4
 """How many keys of an item a queue may hold before that is said."""
@@ -88,7 +89,7 @@ class MoCoV2(Method):
         """Keys of images that were shuffled over the processes and brought back in order."""
         n, device = len(views[0]), views[0].device
         counts = world.counts(n, device)
-        order = torch.randperm(sum(counts), generator=torch.Generator().manual_seed(self.step)).to(device)
+        order = brought(torch.randperm(sum(counts), generator=torch.Generator().manual_seed(self.step)), device)
         share = order.tensor_split(world.size())[world.rank()]
         start = sum(counts[: world.rank()])
         returned = []

@@ -42,7 +42,13 @@ class NNCLR(Method):
         self.register_buffer("queue", torch.zeros(queue, given.width))
         self.register_buffer("place", torch.zeros((), dtype=torch.long))
         self.register_buffer("held", torch.zeros((), dtype=torch.long))
+        self.filled = 0
+        self.register_load_state_dict_post_hook(NNCLR.recount)  # type: ignore[no-untyped-call]
         self.pending: Tensor | None = None
+
+    def recount(self, _: object = None) -> None:
+        """How many the queue holds, as a number that no device must be asked for."""
+        self.filled = int(self.held)
 
     queue: Tensor
     place: Tensor
@@ -81,12 +87,13 @@ class NNCLR(Method):
     def neighbours(self, z: Tensor) -> Tensor:
         """The most similar embedding in the queue for each of these, or itself while the queue is empty."""
         z = unit(z, "embeddings")
-        held = self.queue[: int(self.held)].to(z.dtype)
+        held = self.queue[: self.filled].to(z.dtype)
         return held[nearest(z, held)] if len(held) else z
 
     @torch.no_grad()
     def after_step(self) -> None:
         assert self.pending is not None
         push(self.queue, self.place, unit(self.pending, "embeddings"))
-        self.held.copy_((self.held + len(self.pending)).clamp_max(len(self.queue)))
+        self.filled = min(self.filled + len(self.pending), len(self.queue))
+        self.held.fill_(self.filled)
         self.pending = None

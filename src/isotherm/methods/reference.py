@@ -15,6 +15,7 @@ from isotherm.encoders import VAE
 from isotherm.methods.method import Given, Method, Network, through
 from isotherm.streams import uniforms
 from isotherm.types import Batch
+from isotherm.waiting import may_wait, spoilt
 
 
 class Supervised(Method):
@@ -36,11 +37,12 @@ class Supervised(Method):
         return through(nn.Sequential(self.network, self.classifier), batch.views)
 
     def objective(self, embedded: Sequence[Tensor], targets: Sequence[Tensor], batch: Batch) -> Tensor:
-        if int(batch.labels.min()) < 0:
+        labels = batch.labels
+        if may_wait() and int(labels.min()) < 0:
             raise ValueError("supervised learning needs a label for every image; some have none (−1).")
         settings = {"label_smoothing": self.smoothing, "reduction": "none"}
-        values = [cross_entropy(z.float(), batch.labels, **settings) for z in embedded]  # type: ignore[arg-type]
-        return world.mean(torch.cat(values))
+        values = [cross_entropy(z.float(), labels.clamp_min(0), **settings) for z in embedded]  # type: ignore[arg-type]
+        return world.mean(torch.cat([spoilt(value, labels < 0) for value in values]))
 
 
 class Autoencoder(Method):
@@ -65,10 +67,13 @@ class Autoencoder(Method):
         self.seed = given.seed
         self.beta = not_negative("beta", beta)
         weight = 1 / vae.pixels if plane_weight == "area" else not_negative("plane_weight", plane_weight)
-        self.weights: Tensor | None = None
+        weights = None
         if given.bits and weight != 1:
-            self.weights = torch.ones(vae.channels)
-            self.weights[-given.bits :] = weight
+            weights = torch.ones(vae.channels)
+            weights[-given.bits :] = weight
+        self.register_buffer("weights", weights, persistent=False)
+
+    weights: Tensor | None
 
     def embed(self, batch: Batch) -> list[Tensor]:
         vae = self.network.encoder

@@ -57,7 +57,13 @@ class SwAV(Method):
         self.prototypes = nn.Parameter(unit(start, "prototypes"))
         self.register_buffer("queue", torch.zeros(given.views, queue, given.width))
         self.register_buffer("queued", torch.zeros((), dtype=torch.long))
+        self.filled = 0
+        self.register_load_state_dict_post_hook(SwAV.recount)  # type: ignore[no-untyped-call]
         self.pending: Tensor | None = None
+
+    def recount(self, _: object = None) -> None:
+        """How many went through the queue, as a number that no device must be asked for."""
+        self.filled = int(self.queued)
 
     queue: Tensor
     queued: Tensor
@@ -77,7 +83,7 @@ class SwAV(Method):
     def _codes(self, view: int, scores: Tensor) -> Tensor:
         """The codes of a view, with this process's share of its queue beside it."""
         length = self.queue.shape[1]
-        if not length or self.queued < length:
+        if not length or self.filled < length:
             return sinkhorn(scores, self.epsilon, self.iterations)
         past = self.queue[view].tensor_split(world.size())[world.rank()].to(scores.dtype)
         together = torch.cat([past @ self.prototypes.detach().T, scores])
@@ -92,5 +98,6 @@ class SwAV(Method):
         fresh = self.pending.transpose(0, 1)[:, -length:].to(self.queue.dtype)
         places = (self.queued + torch.arange(fresh.shape[1], device=fresh.device)) % length
         self.queue[:, places] = fresh
-        self.queued += fresh.shape[1]
+        self.filled += fresh.shape[1]
+        self.queued.fill_(self.filled)
         self.pending = None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from torch import Tensor, nn
 
 from isotherm.data.images import Images
 from isotherm.probes.extract import label_column, parts
-from isotherm.probes.finetune import EPOCHS, ClassWeights, finetune
+from isotherm.probes.finetune import EPOCHS, finetune
 from isotherm.probes.linear import linear
-from isotherm.probes.scores import Spread, different, spread
+from isotherm.probes.scores import Score, Spread, different, spread
 from isotherm.probes.splits import few_shot_split
+from isotherm.probes.tasks import ClassWeights
 from isotherm.views.recipes import Recipe
 
 SEEDS = (0, 1, 2)
@@ -58,7 +60,7 @@ def few_shot_finetune(
     seeds: Sequence[int] = SEEDS,
     class_weights: ClassWeights = None,
     epochs: int = EPOCHS,
-    lr: float | None = None,
+    lr: float | Literal["search"] | None = None,
     size: int | None = None,
 ) -> Spread:
     """Fine-tuning (`finetune`) on `per_class` images of every class, drawn anew with each seed."""
@@ -68,5 +70,7 @@ def few_shot_finetune(
     for seed in seeds:
         some, _ = few_shot_split(labels, per_class, seed)
         few = train.subset(some, f"{per_class} images per class, seed {seed}")
-        scores.append(finetune(encoder, few, test, recipe, class_weights, epochs, lr=lr, seed=seed, size=size))
+        one = finetune(encoder, few, test, recipe, class_weights, epochs, lr=lr, seed=seed, size=size)
+        assert isinstance(one, Score)  # `label_column` has seen to it
+        scores.append(one)
     return spread("few-shot finetune", scores, seeds, {"per_class": per_class, "epochs": epochs})

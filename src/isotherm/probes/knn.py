@@ -71,6 +71,19 @@ def knn(
     }
 
 
+@torch.no_grad()
+def knn_votes(
+    train: Tensor, train_labels: Tensor, test: Tensor, k: int, classes: int, temperature: float = 0.07
+) -> Tensor:
+    """The votes of the k nearest training items for every class (N, classes), by cosine as `knn` counts them."""
+    given = parts(train, train_labels, test, train_labels[:1].expand(len(test)), classes)
+    _ks((k,), len(given.train))
+    votes = torch.zeros(len(given.test), classes, dtype=torch.float64, device=given.test.device)
+    for rows, near, weight in _voters(given, k, "cosine", positive("temperature", temperature)):
+        votes[rows] = votes[rows].scatter_add(1, given.train_labels[near], weight.double())
+    return votes
+
+
 def _ks(ks: Sequence[int], n: int) -> list[int]:
     if not ks:
         raise ValueError("ks is empty; name at least one number of neighbours.")

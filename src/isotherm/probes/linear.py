@@ -61,16 +61,25 @@ def linear(
     set is fitted.
     """
     given = parts(train, train_labels, test, test_labels, classes)
+    classifier, settings = chosen(given.train, given.train_labels, given.classes, regularisation, held_out, seed)
+    logits = classifier(given.test)
+    split_seed = seed if "held_out" in settings else None
+    rank = ranks(logits, given.test_labels)
+    return score("linear", rank, given.test_labels, given.classes, split_seed, settings, logits)
+
+
+@torch.no_grad()
+def chosen(
+    train: Tensor, labels: Tensor, classes: int, regularisation: float | None, held_out: float, seed: int
+) -> tuple[Classifier, dict[str, float]]:
+    """The classifier that `linear` asks, of checked features, and how its regularisation came about."""
     settings: dict[str, float] = {}
     start: Vector | None = None
     if regularisation is None:
-        regularisation, start = _choose_regularisation(given.train, given.train_labels, given.classes, held_out, seed)
+        regularisation, start = _choose_regularisation(train, labels, classes, held_out, seed)
         settings["held_out"] = held_out
-    classifier = _fit(given.train, given.train_labels, regularisation, given.classes, start)
-    rank = ranks(classifier(given.test), given.test_labels)
-    split_seed = seed if settings else None
     settings["regularisation"] = regularisation
-    return score("linear", rank, given.test_labels, given.classes, split_seed, settings)
+    return _fit(train, labels, regularisation, classes, start), settings
 
 
 @torch.no_grad()

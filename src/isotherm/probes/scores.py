@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from isotherm.files import Json
+from isotherm.probes.ranking import eleven_point, mean_auc, roc_auc
 
 NORMAL_QUANTILE = 1.959963984540054
 """Between minus this and this lies 95 % of a normal distribution."""
@@ -36,6 +37,8 @@ class Score:
     top5: float | None = None
     """How often the true class is among the first five; None where there are no more than five."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    auc: float | None = None
+    """Area under the ROC curve (`ranking.mean_auc`); None where the probe only votes."""
 
     def as_dict(self) -> Json:
         """Everything, ready for JSON."""
@@ -44,6 +47,33 @@ class Score:
     def __str__(self) -> str:
         low, high = self.interval
         return f"{self.probe}: {100 * self.accuracy:.2f} % (95 %: {100 * low:.2f} to {100 * high:.2f}; n = {self.n})"
+
+
+@dataclass(frozen=True)
+class MultiLabelScore:
+    """How well a probe says which classes an item shows, of which it may show several."""
+
+    probe: str
+    mean_ap: float
+    """The mean over the classes of VOC's eleven-point average precision."""
+    auc: float | None
+    """The mean over the classes of the area under the ROC curve."""
+    accuracy: float
+    """The share of all (item, class) that is decided rightly."""
+    balanced: float
+    """The mean over the classes of how often it is right on items that show them and on items that do not."""
+    n: int
+    seed: int | None
+    per_class: tuple[float | None, ...]
+    """The average precision of each class; None where no item shows it."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> Json:
+        """Everything, ready for JSON."""
+        return dict(as_json(self))
+
+    def __str__(self) -> str:
+        return f"{self.probe}: mean AP {100 * self.mean_ap:.2f} % (n = {self.n})"
 
 
 @dataclass(frozen=True)
@@ -104,9 +134,15 @@ def ranks(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def score(
-    probe: str, rank: Tensor, labels: Tensor, classes: int, seed: int | None, settings: Mapping[str, Any] | None = None
+    probe: str,
+    rank: Tensor,
+    labels: Tensor,
+    classes: int,
+    seed: int | None,
+    settings: Mapping[str, Any] | None = None,
+    logits: Tensor | None = None,
 ) -> Score:
-    """The score of a probe, from the rank it gave the true class of each item (`ranks`)."""
+    """The score of a probe, from the rank it gave the true class of each item (`ranks`); with `logits` also its AUC."""
     n, right = len(labels), rank == 0
     asked = torch.bincount(labels, minlength=classes).tolist()
     hits_per_class = torch.bincount(labels[right], minlength=classes).tolist()
@@ -121,6 +157,33 @@ def score(
         per_class=per_class,
         balanced=sum(there) / len(there),
         top5=int((rank < TOP).sum()) / n if classes > TOP else None,
+        settings=dict(settings or {}),
+        auc=None if logits is None else mean_auc(logits, labels),
+    )
+
+
+def multi_label_score(
+    probe: str, logits: Tensor, truth: Tensor, seed: int | None, settings: Mapping[str, Any] | None = None
+) -> MultiLabelScore:
+    """The score of logits (N, classes) against 1, 0, and −1 where nobody knows; those items a class does not count."""
+    known = truth >= 0
+    by_class = [(logits[known[:, c], c].double(), truth[known[:, c], c] == 1) for c in range(truth.shape[1])]
+    precisions = [eleven_point(s, t) if len(t) else None for s, t in by_class]
+    there = [p for p in precisions if p is not None]
+    if not there:
+        raise ValueError("no item of the test part shows any class: there is nothing to rank.")
+    areas = [a for a in (roc_auc(s, t) for s, t in by_class if len(t)) if a is not None]
+    right = [((s > 0) == t, t) for s, t in by_class]
+    sides = [float(r[side].double().mean()) for r, t in right for side in (t, ~t) if bool(side.any())]
+    return MultiLabelScore(
+        probe=probe,
+        mean_ap=sum(there) / len(there),
+        auc=sum(areas) / len(areas) if areas else None,
+        accuracy=float(torch.cat([r for r, _ in right]).double().mean()),
+        balanced=sum(sides) / len(sides),
+        n=len(truth),
+        seed=seed,
+        per_class=tuple(precisions),
         settings=dict(settings or {}),
     )
 

@@ -1,7 +1,7 @@
 """Pages and figures: one self-contained HTML page, interactive charts, the same charts as PNG. Never imports torch."""
 
 from isotherm.report.charts import Bars, HeatMap, Heights, Histogram, Line, Lines, Points, Scatter, Span
-from isotherm.report.page import Cell, Finding, Page, number
+from isotherm.report.page import Cell, Finding, Page, Thumbnail, number
 
 __all__ = [
     "Bars",
@@ -16,5 +16,6 @@ __all__ = [
     "Points",
     "Scatter",
     "Span",
+    "Thumbnail",
     "number",
 ]

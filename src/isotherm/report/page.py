@@ -53,6 +53,16 @@ class Cell:
     """The best of its row or column."""
 
 
+@dataclass(frozen=True)
+class Thumbnail:
+    """A small picture with a line below it, as PNG."""
+
+    png: bytes
+    caption: str
+    level: Level | None = None
+    """The colour of its frame, with a sign before the line."""
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """A number as a person writes it: 50,000; 0.1235; −3.94; 1.2e−07; and – where there is none."""
     if value is None or not math.isfinite(value):
@@ -150,6 +160,17 @@ class Page:
         """Charts side by side where there is room."""
         self._parts.append(_figures(charts))
 
+    def gallery(self, pictures: Sequence[Thumbnail]) -> None:
+        """Small pictures side by side, in as many lines as they need."""
+        items = []
+        for picture in pictures:
+            data = base64.b64encode(picture.png).decode()
+            sign = f'<span class="mark">{SIGNS[picture.level].split()[0]}</span> ' if picture.level else ""
+            image = f'<img alt="{_text(picture.caption)}" src="data:image/png;base64,{data}">'
+            kind = _class(picture.level or "")
+            items.append(f"<figure{kind}>{image}<figcaption>{sign}{_text(picture.caption)}</figcaption></figure>")
+        self._parts.append(f'<div class="gallery">{"".join(items)}</div>')
+
     def code(self, text: str) -> None:
         """A command or a file, as it is."""
         self._parts.append(f"<pre>{_text(text)}</pre>")
@@ -190,6 +211,11 @@ class Page:
                 "</body></html>\n",
             ]
         )
+
+    def _repr_html_(self) -> str:
+        """Inside a notebook: in a frame, so that neither page changes the other."""
+        style = "width: 100%; height: 640px; border: 1px solid #8884"
+        return f'<iframe srcdoc="{_text(self.html())}" style="{style}" title="{_text(self.title)}"></iframe>'
 
     def write(self, path: Path | str) -> Path:
         """Write the page, whole or not at all."""

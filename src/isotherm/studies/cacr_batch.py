@@ -1,6 +1,6 @@
 """How many negatives does each objective need? (CACR, Zheng et al., arXiv:2105.03746)
 
-    isotherm study cacr-batch                       CIFAR-10, 2,000 steps a run: estimated at 1¾ hours
+    isotherm study cacr-batch                       CIFAR-10, 1,500 steps a run: estimated at 1½ hours
     isotherm study cacr-batch --data cifar100       the same
 
 CL, AU-CL, HN-CL, CACR (K = 1), CMC and CACR (K = 4) over batch sizes, the same for each of them (fig. 8). Expected:
@@ -42,7 +42,7 @@ ARMS = [Arm(name, settings, {"batch": BATCHES}) for name, settings in OBJECTIVES
 SCALES = {
     "smoke": Scale("seconds, to see that everything works", TINY, only={"batch": (64,)}),
     "cpu": Scale(
-        "a quarter of the network, all images, 2,000 steps, two batch sizes; three seeds",
+        "a quarter of the network, all images, 1,500 steps, two batch sizes; three seeds",
         {**QUARTER, "monitor": 0},
         seeds=3,
         only={"batch": (SMALLER, LARGER)},

@@ -1,6 +1,6 @@
 """What do CACR's weights do? (CACR, Zheng et al., arXiv:2105.03746)
 
-    isotherm study cacr-weights                     CIFAR-10, 2,000 steps a run: estimated at 2 hours
+    isotherm study cacr-weights                     CIFAR-10, 1,500 steps a run: estimated at 1¾ hours
     isotherm study cacr-weights --data cifar100     the same
 
 CACR with four positives without the weights of positives, of negatives, of both; with weights that prefer near
@@ -57,7 +57,7 @@ ARMS = (
 SCALES = {
     "smoke": Scale("seconds, to see that everything works", TINY, adjust=equal_views),
     "cpu": Scale(
-        "a quarter of the network, all images, 2,000 steps; three seeds (K = 1: one)",
+        "a quarter of the network, all images, 1,500 steps; three seeds (K = 1: one)",
         {**QUARTER, "monitor": 0},
         seeds=3,
         data=CIFAR,

@@ -11,7 +11,8 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser
@@ -40,6 +41,7 @@ from isotherm.train.lookup import code_in, loss_class
 from isotherm.train.modality import modality_for
 from isotherm.train.presets import PRESETS, USUAL
 from isotherm.train.specifications import Spec, specifications, wanted
+from isotherm.train.unread import refuse_unread
 
 TRUST = "--trust-code"
 """Says that code which a file names may be run."""
@@ -97,6 +99,7 @@ def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
     doors.allow(*(word for word in typed if doors.is_outside(word)))
     doors.refuse_strangers(code_in(settings), file or "the preset")
     config, place = _config(settings, argv)
+    refuse_unread([word[2:] for word in typed if word.startswith("--")], config)
     return config, place, only_print
 
 
@@ -138,6 +141,7 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
     settings = completed(merge(usual(settings), settings))
     method = method_spec(str(settings["method"]["name"]))
     if method.loss is None and not settings["loss"].get("name"):
+        _without_loss(settings, argv)
         settings["loss"] = {}
     elif "name" not in settings["loss"]:
         settings["loss"] = {"name": method.loss, **settings["loss"]}
@@ -151,6 +155,18 @@ def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, R
         if word.startswith("--"):
             _known(word[2:].removesuffix("+"), specs, "--")
     return _stamped(_tree(_parsed(specs, given, argv)))
+
+
+def _without_loss(settings: Mapping[str, Any], argv: Sequence[str]) -> None:
+    """Refuse settings of a loss for a method that has none, however they came."""
+    typed = [word.removeprefix("--loss.") for word in argv if word.startswith("--loss.")]
+    for setting in (*settings["loss"], *typed):
+        name = str(settings["method"]["name"])
+        own = setting in method_spec(name).settings
+        raise ValueError(
+            f"method '{name}' has its own objective and takes no loss, got loss.{setting}; "
+            f"{f'say --method.{setting}' if own else 'leave it out'}."
+        )
 
 
 def _without_code(settings: Mapping[str, Any]) -> Settings:
@@ -188,11 +204,15 @@ def _stamped(values: Settings) -> tuple[Config, Runtime]:
 def completed(settings: Mapping[str, Any]) -> Settings:
     """Every part with a name: the method's default where none is given."""
     method = method_of(settings)
+    second = method_spec(method).text_encoder
+    if settings["text_encoder"] and not second:
+        raise ValueError(f"method '{method}' has one encoder; --text_encoder belongs to --method clip.")
     names = {
         "method": method,
         "encoder": method_spec(method).encoder,
         "head": method_spec(method).head,
         "predictor": "simclr",
+        **({"text_encoder": second} if second else {}),
     }
     return {**settings, **{part: {"name": name, **settings[part]} for part, name in names.items()}}
 
@@ -235,12 +255,14 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
     for name, (kind, default, _) in specs.items():
         missing = default is inspect.Parameter.empty
         parser.add_argument(f"--{name}", type=kind, default=None if missing else default)
-    words = []
+    words: list[str] = []
     flags = {f"--{name}" for name, (kind, _, _) in specs.items() if kind is bool}
-    for i, word in enumerate(argv):  # --resume alone means --resume true
-        words.append(word)
+    lists = {f"--{name}" for name, (kind, _, _) in specs.items() if _takes_only_lists(kind)}
+    for i, word in enumerate(argv):
+        is_list = i > 0 and argv[i - 1] in lists and not word.startswith(("[", "--")) and word != "null"
+        words.append(f"[{word}]" if is_list else word)  # --milestones 3,5 means --milestones [3,5]
         if word in flags and (i + 1 == len(argv) or argv[i + 1].startswith("--")):
-            words.append("true")
+            words.append("true")  # --resume alone means --resume true
     try:
         checked = parser.parse_object(_tree(given), defaults=False)
     except ArgumentError as error:
@@ -259,6 +281,11 @@ def _parsed(specs: Mapping[str, Spec], given: Mapping[str, Any], argv: Sequence[
         if values[name] is None and default is not None and type(None) not in get_args(kind):
             raise ValueError(f"{name} must be {wanted(kind)}; got null.")
     return values
+
+
+def _takes_only_lists(kind: Any) -> bool:
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return all(get_origin(each) in (list, tuple) for each in kinds if each is not NoneType)
 
 
 def _tree(given: Mapping[str, Any]) -> Settings:

@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from isotherm.checks import positive
+from isotherm import world
+from isotherm.checks import one_of, positive
 from isotherm.data import overlay
 from isotherm.train import optimizers, schedule
 from isotherm.train.choice import Choice
@@ -35,7 +36,9 @@ class Config:
 
     data: str = setting(
         "digits",
-        "a named set (isotherm data list), folder:PATH, parquet:PATH, arrays:PATH, text:PATH, or ./FILE.py:FUNCTION",
+        "a named set (isotherm data list), folder:PATH, shards:PATH, parquet:PATH, arrays:PATH, text:PATH, "
+        "captions:PATH, or "
+        "./FILE.py:FUNCTION",
     )
     split: str = setting("train", "which part to learn from")
     test: str = setting("test", "which part to judge on")
@@ -75,8 +78,13 @@ class Config:
     small_scale: list[float] | None = setting(
         None, "area of a small crop; null: the recipe's, or [0.05, 0.14]", later=True
     )
-    normalize: str | None = setting(None, "channel statistics: cifar10, cifar100, stl10, imagenet; null: none")
+    normalize: str | None = setting(
+        None, "channel statistics: cifar10, cifar100, stl10, imagenet, inception; null: none"
+    )
     encoder: Choice = setting(Choice(), "the network whose features are probed; your own: ./FILE.py:NAME")
+    text_encoder: Choice = setting(
+        Choice(), "of clip: the tower of captions, text_small, minilm, hf:NAME or hf:PATH", later=True
+    )
     head: Choice = setting(Choice(), "what makes embeddings of features")
     predictor: Choice = setting(Choice(), "what predicts (mocov3, nnclr, byol, simsiam)")
     method: Choice = setting(Choice(), "how embeddings are made and compared; by default simclr, of sentences simcse")
@@ -185,15 +193,22 @@ class Runtime:
     resume: bool = setting(False, "continue the run in --out, or start it if there is none")
     device: str = setting("auto", "auto, cpu, cuda, mps")
     checkpoint: float = setting(30.0, "seconds between checkpoints, at least; 0: after every step")
+    timeout: float = setting(1800.0, "with several processes: seconds after which one that does not answer is lost")
+    exchange: world.Exchange = setting(
+        "gather", "with several processes: gather candidates, or a ring of them, which needs less memory"
+    )
     prefetch: int = setting(2, "batches prepared ahead")
     channels_last: bool | None = setting(None, "images and weights with channels last; null: on a processor")
     compile: bool = setting(False, "torch.compile the network")
     log: list[str] = setting([], "also to tensorboard or wandb (extra 'tracking')")
     log_every: int = setting(50, "steps between lines of metrics.jsonl")
+    careful: bool | None = setting(None, "look at every step before the next; null: on a processor, where it is free")
     quiet: bool = setting(False, "no progress")
 
     def __post_init__(self) -> None:
         if self.log_every < 1:
             raise ValueError(f"log_every must be 1 or more, got {self.log_every}.")
+        one_of("exchange", self.exchange, get_args(world.Exchange))
+        positive("timeout", self.timeout)
         if self.prefetch < 0 or not self.checkpoint >= 0:
             raise ValueError(f"prefetch and checkpoint must be 0 or more, got {self.prefetch} and {self.checkpoint}.")

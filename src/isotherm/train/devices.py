@@ -1,16 +1,24 @@
-"""Where a run runs: the device, the processes, the precision, the allocator."""
+"""Where a run runs: the device, the processes and whether they agree, the precision, the allocator."""
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import logging
 import os
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
 
+from isotherm import __version__, world
 from isotherm.train.config import Config, Runtime
+
+Given = TypeVar("Given")
 
 
 def fabric_for(config: Config, place: Runtime) -> Any:
@@ -28,12 +36,46 @@ def fabric_for(config: Config, place: Runtime) -> Any:
     many: dict[str, Any] = {"devices": 1}
     if processes > 1:
         here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
-        many = {"devices": here, "num_nodes": processes // here, "strategy": "ddp"}
+        strategy = DDPStrategy(timeout=timedelta(seconds=place.timeout))
+        many = {"devices": here, "num_nodes": processes // here, "strategy": strategy}
     for name in ("lightning.fabric", "lightning_fabric"):  # it announces itself otherwise
         logging.getLogger(name).setLevel(logging.WARNING)
     fabric = Fabric(accelerator=accelerator, precision=config.precision, **many)
     fabric.launch()
     return fabric
+
+
+def on_all(act: Callable[[], Given], device: torch.device) -> Given:
+    """What this process gets from this; a refusal on one of them ends all, and the others say whose it was."""
+    result: Given | None = None
+    problem: Exception | None = None
+    try:
+        result = act()
+    except (ValueError, TypeError, OSError) as error:
+        problem = error
+    refused = [rank for rank, (failed,) in enumerate(world.everyone([int(problem is not None)], device)) if failed]
+    if problem is not None:
+        raise problem
+    if refused:
+        raise ValueError(f"process {refused[0]} could not start; it says why.")
+    return result  # type: ignore[return-value]
+
+
+def refuse_unlike(config: Config, fingerprint: Callable[[], str], device: torch.device) -> None:
+    """Refuse processes that would train different runs together, and name one that differs from the rest."""
+    if world.size() == 1:
+        return
+    facts = {"settings": config.key, "data": fingerprint(), "versions": f"{__version__} {torch.__version__}"}
+    digests = [int(hashlib.sha256(fact.encode()).hexdigest()[:15], 16) for fact in facts.values()]
+    everyone = world.everyone(digests, device)
+    for what, numbers in zip(facts, zip(*everyone, strict=True), strict=True):
+        usual = Counter(numbers).most_common(1)[0][0]
+        odd = next((rank for rank, number in enumerate(numbers) if number != usual), None)
+        if odd is not None:
+            raise ValueError(
+                f"process {odd} has other {what} than most of the {len(numbers)} processes (here, on process "
+                f"{world.rank()}: {facts[what]}). All of them must be given the same."
+            )
 
 
 def keep_freed_memory() -> None:

@@ -1,6 +1,6 @@
 """Settings laid over each other: a preset, then a YAML file, then the command line, each over the one before.
 
-Settings are plain values as YAML holds them, nested or by dotted names. Five of them (`PARTS`) name something that has
+Settings are plain values as YAML holds them, nested or by dotted names. Six of them (`PARTS`) name something that has
 settings of its own; naming another one starts from that one's defaults.
 """
 
@@ -19,7 +19,7 @@ from isotherm.train.presets import PRESETS
 
 Settings = dict[str, Any]
 """Plain values by name, as YAML and JSON hold them."""
-PARTS = ("encoder", "head", "predictor", "method", "loss")
+PARTS = ("encoder", "text_encoder", "head", "predictor", "method", "loss")
 FORMER = {"normalise": "normalize", "watch": "monitor", "watch_images": "monitor_images"}
 """Settings by the names they had before 0.2: still read, and what a run's key is tree of."""
 LONGEST, MOST, DEEPEST = 1_000_000, 10_000, 50

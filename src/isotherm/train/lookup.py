@@ -67,9 +67,14 @@ def build_loss(choice: Choice) -> tuple[Loss | None, temperature.Schedule | None
             over_epochs, profile = profile, profile.at(0)
         settings["temperature"] = profile
     make = loss_class(choice.name)
-    if address(choice.name, "losses") is None:
-        return make(**settings), over_epochs
-    return called(choice.name, make, **settings), over_epochs
+    ours = address(choice.name, "losses") is None
+    loss = make(**settings) if ours else called(choice.name, make, **settings)
+    if over_epochs is not None and isinstance(getattr(loss, "temperature", None), nn.Module):
+        raise ValueError(
+            f"{choice.name} learns its temperature, and a schedule would take its place: give it a number, or say "
+            "--loss.learnable false."
+        )
+    return loss, over_epochs
 
 
 def build_temperature(choice: Choice) -> Any:

@@ -12,7 +12,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -26,7 +26,7 @@ from isotherm.methods import MomentumCopy, Network
 from isotherm.train import outcome, runs
 from isotherm.train.build import Built, build, material, temperature_of
 from isotherm.train.config import Config, Runtime
-from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.devices import fabric_for, keep_freed_memory, on_all, refuse_unlike
 from isotherm.train.lookup import code_in
 from isotherm.train.modality.modality import Opened
 from isotherm.train.optimizers import optimizer
@@ -34,7 +34,7 @@ from isotherm.train.progress import Progress
 from isotherm.train.result import WARNING, RunResult
 from isotherm.train.schedule import Schedule, scaled_rate
 from isotherm.train.state import Metrics, State, refuse_other_items, save_checkpoint
-from isotherm.train.step import NotFinite, Step, Stepper
+from isotherm.train.step import Again, NotFinite, Step, Stepper
 from isotherm.types import Batch
 
 SHARE = 40
@@ -88,6 +88,8 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
     keep_freed_memory()
     fabric = fabric_for(config, place)
     with ExitStack() as held:
+        held.enter_context(world.company(place.timeout))
+        held.enter_context(world.exchange(place.exchange))
         folder = runs.taken(place.out, config, place.resume)
         finished = _by_the_first(lambda: held.enter_context(folder), fabric.device)
         if world.any_of(finished is not None, fabric.device):
@@ -133,7 +135,8 @@ class Run:
         self.leader = world.rank() == 0
         on_processor = self.device.type == "cpu"  # where convolutions are a third faster so
         channels_last = on_processor if place.channels_last is None else place.channels_last
-        built = self._built(channels_last)
+        built = on_all(lambda: self._built(channels_last), self.device)
+        refuse_unlike(config, built.material.fingerprint, self.device)
         _by_the_first(built.material.check, self.device)
         self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:
@@ -142,13 +145,16 @@ class Run:
         self.epochs = -(-self.steps // len(self.loader))
         """The last may be cut short."""
         self.state = self._begun(built)
-        self.stepper = Stepper(fabric, self.state, self._schedule(), channels_last)
+        careful = on_processor if place.careful is None else place.careful
+        self.stepper = Stepper(fabric, self.state, self._schedule(), channels_last, careful)
         length = self._restored()
         if place.compile:
             built.method.network.compile()
         self.progress = Progress(self.steps, len(self.loader), config, place, self.leader, self.state.step)
         self.metrics = _by_the_first(lambda: self._recorded(length), self.device)
         self.asked_to_stop: str | None = None
+        self.began = time.monotonic()
+        """When it would have begun, had it never been interrupted."""
 
     def _built(self, channels_last: bool) -> Built:
         """Everything the configuration names, on this process's device."""
@@ -165,7 +171,15 @@ class Run:
         """The state before the first step."""
         c = self.config
         rule = optimizer(
-            c.optimizer, built.method, self._peak(), c.momentum, c.weight_decay, c.decay_all, c.nesterov, c.trust
+            c.optimizer,
+            built.method,
+            self._peak(),
+            c.momentum,
+            c.weight_decay,
+            c.decay_all,
+            c.nesterov,
+            c.trust,
+            fused=c.precision == "16-mixed" and c.clip is None,  # its scaler asks any other after every step
         )
         average = None if c.ema is None else MomentumCopy(built.method.network, c.ema)
         return State(c, built, rule, average, self.steps, fingerprint=built.material.fingerprint())
@@ -200,15 +214,14 @@ class Run:
         return metrics
 
     def to_the_end(self) -> RunResult:
-        began = time.monotonic()
-        before = self.state.seconds
+        self.began = time.monotonic() - self.state.seconds
         self.state.method.train()
         with self._listening(), self.progress, self.closing():
             for line in self._notes():
                 self.progress.tell(line)
             for epoch in range(self.state.step // len(self.loader), self.epochs):
-                self._epoch(epoch, began, before)
-            self.state.seconds = before + time.monotonic() - began
+                self._epoch(epoch)
+            self.state.seconds = time.monotonic() - self.began
             if self.saved_step != self.state.step:
                 self._save()
             self.progress.note("measuring the result")
@@ -225,38 +238,66 @@ class Run:
             if self.metrics is not None:
                 self.metrics.close()
 
-    def _epoch(self, epoch: int, began: float, before: float) -> None:
+    def _epoch(self, epoch: int) -> None:
         state, each = self.state, len(self.loader)
         tau = self.state.built.tau
         if tau is not None and state.method.loss is not None:
             state.method.loss.temperature = tau.at(epoch)
         end = min((epoch + 1) * each, self.steps)
-        for batch in itertools.islice(self.loader.epoch(epoch, state.step - epoch * each), end - state.step):
-            value, alike = self.advance(batch)
-            state.seconds = before + time.monotonic() - began
-            if value is not None:
-                state.loss_sum, state.loss_count = state.loss_sum + value, state.loss_count + 1
-            self.progress.step(state.step, value, alike)
-            if state.step % self.place.log_every == 0 and value is not None:
-                self._record({"step": state.step, "loss": value, "lr": self.stepper.lr, "similarity": alike})
-            if state.step == end:
-                self._end_of_epoch(epoch * each)
-            self._maybe_save()
+        while state.step < end:
+            batches = self.loader.epoch(epoch, state.step - epoch * each)
+            with suppress(Again):  # the batches of the steps that are made again are dealt again
+                for batch in itertools.islice(batches, end - state.step):
+                    self._take(batch)
+                    if self._time_to_look(end):
+                        asked, due = self._look(self.asked_to_stop is not None, self._save_is_due())
+                        if state.step == end:
+                            self._end_of_epoch(epoch * each)
+                        if asked or due:
+                            self._save_between_steps(asked)
+
+    def _time_to_look(self, end: int) -> bool:
+        """Whether to wait for the steps that are queued: to log, at the end of an epoch, to save; always with care."""
+        if not self.stepper.queued or self.state.step % self.place.log_every == 0 or self.state.step == end:
+            return True
+        return world.size() == 1 and (self.asked_to_stop is not None or self._save_is_due())
 
     def advance(self, batch: Batch) -> Step:
-        """One step, and a warning when the embeddings begin to collapse."""
+        """One step by itself, taken with care."""
+        self.stepper.careful_until = max(self.stepper.careful_until, self.state.step + 1)
+        self._take(batch)
+        return self.stepper.look()[0][0]
+
+    def _take(self, batch: Batch) -> None:
+        """One step, or its place in the queue."""
         try:
-            step = self.stepper.advance(batch)
+            self.stepper.advance(batch)
         except NotFinite as error:
             raise self._diverged(error.loss, batch) from None
+
+    def _look(self, *flags: bool) -> list[bool]:
+        """Wait for the steps since the last look and record them; which of the flags are up on any process."""
+        steps, up = self.stepper.look(*flags)
         state = self.state
-        if step.similarity > outcome.COLLAPSED and not state.warned and state.step > 10:
-            state.warned = True
+        state.seconds = time.monotonic() - self.began
+        for number, (value, alike) in enumerate(steps, state.step - len(steps) + 1):
+            if value is not None:
+                state.loss_sum, state.loss_count = state.loss_sum + value, state.loss_count + 1
+            self._warn_of_collapse(number, alike)
+        value, alike = steps[-1]
+        self.progress.step(state.step, value, alike)
+        if state.step % self.place.log_every == 0 and value is not None:
+            self._record({"step": state.step, "loss": value, "lr": self.stepper.lr, "similarity": alike})
+        return up
+
+    def _warn_of_collapse(self, number: int, alike: float) -> None:
+        """A warning when the embeddings begin to collapse."""
+        if alike > outcome.COLLAPSED and not self.state.warned and number > 10:
+            self.state.warned = True
             self.progress.warn(
-                f"step {state.step}: collapse: different items have a mean similarity of {step.similarity:.3f}. "
+                f"step {number}: collapse: different items have a mean similarity of {alike:.3f}. "
                 "Try a lower temperature, a lower learning rate, or a head that ends in BN."
             )
-        return step
 
     def _diverged(self, value: float, batch: Batch) -> Diverged:
         """Keep the batch, and say what happened."""
@@ -329,21 +370,24 @@ class Run:
             self.metrics.add(line)
             self.progress.track(line)
 
-    def _maybe_save(self) -> None:
+    def _save_is_due(self) -> bool:
         state = self.state
         since = time.monotonic() - state.last_save
-        due = since >= max(self.place.checkpoint, SHARE * state.save_seconds if self.place.checkpoint else 0.0)
-        asked = world.any_of(self.asked_to_stop is not None, self.device)
-        if world.any_of(due and self.leader, self.device) or asked:
-            if state.step == self.steps:  # it ends by itself
-                return
-            self._save()
-            if asked:
-                raise Stopped(
-                    f"stopped after step {state.step} of {self.steps}; everything is saved. "
-                    f"The same command with --resume continues.",
-                    self.asked_to_stop or "SIGTERM",  # another process heard it
-                )
+        enough = max(self.place.checkpoint, SHARE * state.save_seconds if self.place.checkpoint else 0.0)
+        return self.leader and since >= enough
+
+    def _save_between_steps(self, asked: bool) -> None:
+        """Save, and stop if that was asked for."""
+        state = self.state
+        if state.step == self.steps:  # it ends by itself
+            return
+        self._save()
+        if asked:
+            raise Stopped(
+                f"stopped after step {state.step} of {self.steps}; everything is saved. "
+                f"The same command with --resume continues.",
+                self.asked_to_stop or "SIGTERM",  # another process heard it
+            )
 
     def _save(self) -> None:
         began = time.monotonic()

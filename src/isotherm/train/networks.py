@@ -7,13 +7,18 @@ from torch import nn
 from isotherm.encoders import head
 from isotherm.encoders.contract import Encoder
 from isotherm.encoders.text import TextEncoder
+from isotherm.encoders.towers import Projections, Towers
 from isotherm.methods import Network
 from isotherm.methods.build import method_spec
+from isotherm.methods.clip import PairNetwork
 from isotherm.train.config import Config
 
 
-def networks(config: Config, backbone: Encoder | TextEncoder) -> tuple[Network, nn.Module | None]:
-    """The encoder with its head, and the predictor if the method has one."""
+def networks(config: Config, backbone: Encoder | TextEncoder | Towers) -> tuple[Network, nn.Module | None]:
+    """The encoder with its head, and the predictor if the method has one; of two towers each has a head."""
+    if isinstance(backbone, Towers):
+        sides = [head(config.head.name, width, **config.head.settings) for width in backbone.widths]
+        return PairNetwork(backbone, Projections(*sides)), None
     projector = head(config.head.name, backbone.width, **config.head.settings)
     predictor = None
     if method_spec(config.method.name).predictor:

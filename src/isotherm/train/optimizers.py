@@ -20,11 +20,13 @@ def optimizer(
     decay_all: bool = True,
     nesterov: bool = False,
     trust: float = 0.001,
+    fused: bool = False,
 ) -> torch.optim.Optimizer:
     """An optimizer of everything in the module that learns.
 
     `decay_all` off leaves biases, BN and temperatures without weight decay (and, under LARS, without its scaling), as
     SimCLR, BYOL and MoCo v3 do. `momentum` is that of SGD and LARS; for Adam it is β₁. `trust` is LARS's η.
+    `fused` ones leave a step out by themselves if a gradient scaler says so; LARS, which is not torch's, must be told.
     """
     learning = [p for p in module.parameters() if p.requires_grad]
     temperatures = {id(p) for n, p in module.named_parameters() if n.startswith("loss.")}
@@ -40,9 +42,13 @@ def optimizer(
     for group in groups:
         group.pop("adapt", None)
     if name == "sgd":
-        return torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov)
+        sgd = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov, fused=fused or None)
+        if fused and momentum:  # else a first step that is left out leaves whatever is in memory
+            for p in learning:
+                sgd.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        return sgd
     adam = torch.optim.Adam if name == "adam" else torch.optim.AdamW
-    return adam(groups, lr=lr, betas=(momentum, 0.999))
+    return adam(groups, lr=lr, betas=(momentum, 0.999), fused=fused or None)
 
 
 class LARS(torch.optim.Optimizer):
@@ -75,20 +81,23 @@ class LARS(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            for w in group["params"]:
-                if w.grad is not None:
-                    self._move(w, w.grad, group)
+            moving = [w for w in group["params"] if w.grad is not None]
+            for kind in dict.fromkeys((w.dtype, w.device) for w in moving):
+                self._move([w for w in moving if (w.dtype, w.device) == kind], group)
         return loss
 
-    def _move(self, w: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        step = gradient.add(w, alpha=group["weight_decay"])
+    def _move(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        """All of them at once: a kernel for each operation and not for each weight."""
+        gradients = [w.grad for w in weights if w.grad is not None]
+        steps = torch._foreach_add(gradients, weights, alpha=group["weight_decay"])
         if group["adapt"]:
-            size, slope = w.norm(), step.norm()
-            ratio = torch.where((size > 0) & (slope > 0), group["trust"] * size / slope, torch.ones_like(size))
-            step = step * ratio
-        state = self.state[w]
-        if "momentum" not in state:
-            state["momentum"] = torch.zeros_like(w)
-        velocity = state["momentum"]
-        velocity.mul_(group["momentum"]).add_(step)
-        w.add_(velocity, alpha=-group["lr"])
+            size, slope = (torch.stack(torch._foreach_norm(tensors)) for tensors in (weights, steps))
+            ratio = torch.where((size > 0) & (slope > 0), group["trust"] * size / slope, 1.0)
+            torch._foreach_mul_(steps, ratio.unbind())
+        for w in weights:
+            if "momentum" not in self.state[w]:
+                self.state[w]["momentum"] = torch.zeros_like(w)
+        velocities = [self.state[w]["momentum"] for w in weights]
+        torch._foreach_mul_(velocities, group["momentum"])
+        torch._foreach_add_(velocities, steps)
+        torch._foreach_add_(weights, velocities, alpha=-group["lr"])

@@ -11,7 +11,7 @@ from typing import Any, Self
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from isotherm import screen
+from isotherm import extras, screen
 from isotherm.measures.catalogue import measures
 from isotherm.measures.measure import Measure
 from isotherm.train.config import Config, Runtime
@@ -125,7 +125,7 @@ class _TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ValueError("--log tensorboard needs tensorboard: pip install 'isotherm[tracking]'.") from error
+            raise ValueError(f"--log tensorboard needs tensorboard: {extras.command('tracking')}.") from error
         self.writer: Any = SummaryWriter(str(place.out))
 
     def add(self, line: Mapping[str, Any]) -> None:
@@ -142,7 +142,7 @@ class _WandB:
         try:
             import wandb
         except ImportError as error:
-            raise ValueError("--log wandb needs wandb: pip install 'isotherm[tracking]'.") from error
+            raise ValueError(f"--log wandb needs wandb: {extras.command('tracking')}.") from error
         self.run: Any = wandb.init(dir=str(place.out), config=config.as_dict(), id=config.key, resume="allow")
 
     def add(self, line: Mapping[str, Any]) -> None:

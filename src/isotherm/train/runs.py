@@ -21,7 +21,8 @@ from isotherm.train.choice import Choice
 from isotherm.train.commandline import recorded
 from isotherm.train.config import Config, without_later
 from isotherm.train.layers import Settings, differences, read_yaml
-from isotherm.train.modality import MODALITIES, ImageModality, SentenceModality, modality_of
+from isotherm.train.modality import MODALITIES, ImageModality, ImageTextModality, SentenceModality, modality_of
+from isotherm.train.modality.image_text import OpenedPairs
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
 from isotherm.train.modality.modality import Opened, Weights
 from isotherm.train.result import RunResult
@@ -203,6 +204,15 @@ def open_run(out: Path) -> OpenedImages:
         if modality is not ImageModality:
             raise ValueError(f"{out} learnt from {modality.noun}, and this is about images.")
         return ImageModality.reopen(out, config, weights)
+
+
+def open_pairs(out: Path) -> OpenedPairs:
+    """A run on image–text pairs: its towers and its data."""
+    config, weights = _opened(out)
+    modality = modality_of(config)
+    if modality is not ImageTextModality:
+        raise ValueError(f"{out} learnt from {modality.noun}, and this is about image–text pairs.")
+    return ImageTextModality.reopen(out, config, weights)
 
 
 def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:

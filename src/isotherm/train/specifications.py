@@ -17,6 +17,7 @@ from torch import Tensor
 
 from isotherm.checks import did_you_mean
 from isotherm.encoders import HEADS, NETWORKS, text
+from isotherm.encoders.efficientnet import EFFICIENTNET, EfficientNetLite0
 from isotherm.methods.build import method_spec
 from isotherm.train.config import Config, Runtime
 from isotherm.train.layers import PARTS, Settings
@@ -32,7 +33,7 @@ def specifications(settings: Mapping[str, Any]) -> dict[str, Spec]:
     hints = typing.get_type_hints(Config)
     for f in dataclasses.fields(Config):
         if f.name in PARTS:
-            if settings[f.name]:
+            if settings.get(f.name):
                 specs[f"{f.name}.name"] = (str, settings[f.name]["name"], f.metadata["about"])
                 specs |= {f"{f.name}.{k}": v for k, v in _settings_of(f.name, settings[f.name]["name"]).items()}
             continue
@@ -55,6 +56,11 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
         return {k: _spec(p) for k, p in method_spec(name).settings.items()}
     if part == "encoder":
         return _encoder_settings(name)
+    if part == "text_encoder":
+        if not text.is_text_encoder(name):
+            there = [text.SMALL, text.INSTALLED, "hf:NAME", "hf:PATH"]
+            raise ValueError(f"no text encoder '{name}'{did_you_mean(name, there)}")
+        return _encoder_settings(name)
     if name not in HEADS:
         raise ValueError(f"no {part} '{name}'{did_you_mean(name, HEADS)}")
     return _arguments(HEADS[name].kind, ("features",), HEADS[name].settings)
@@ -70,12 +76,23 @@ def _encoder_settings(name: str) -> dict[str, Spec]:
         own = _arguments(network, ("channels", "size", *fixed), {})
         by_size = {k: (own[k][0] | None, None, "") for k in ("small", "patch") if k in own}
         return own | by_size  # these follow the size of the images unless given
+    if name == EFFICIENTNET:
+        return _arguments(EfficientNetLite0, (), {})
     make = encoder_maker(name)
     if make is not None:
         return _arguments(make, ("channels", "size"), {})
     if ":" in name:
         return {"settings": (Settings, {}, "settings of the library's constructor")}
-    there = [*NETWORKS, text.SMALL, text.INSTALLED, "hf:NAME", "timm:NAME", "torchvision:NAME", "./FILE.py:NAME"]
+    there = [
+        *NETWORKS,
+        EFFICIENTNET,
+        text.SMALL,
+        text.INSTALLED,
+        "hf:NAME",
+        "timm:NAME",
+        "torchvision:NAME",
+        "./FILE.py:NAME",
+    ]
     raise ValueError(f"no encoder '{name}'{did_you_mean(name, there)}")
 
 
@@ -131,7 +148,7 @@ def wanted(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(wanted(k) for k in get_args(kind))
     if origin is list:
-        return "a list such as [1, 2]"
+        return "a list such as 1,2"
     if origin is dict:
         return "{name: …}"
     return str(kind)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 DIGEST = "sha256"
 """Where an encoder's card has the digest of its weights."""
+WAYS = ("fused", "foreach", "capturable")
+"""What an optimizer's groups say of how it computes, which belongs to the device and not to the run."""
 Saved = dict[str, Any]
 """What a checkpoint holds: tensors and plain values by name."""
 
@@ -91,7 +93,10 @@ class State:
 
     def _take(self, saved: Saved) -> None:
         self.method.load_state_dict(saved["method"])
+        ways = [{name: group.get(name) for name in WAYS} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(saved["optimizer"] if "optimizer" in saved else saved["optimiser"])
+        for group, way in zip(self.optimizer.param_groups, ways, strict=True):
+            group.update({name: value for name, value in way.items() if name in group})
         if self.average is not None:
             self.average.load_state_dict(saved["average"])
         self.step, self.seconds, self.skipped = saved["step"], saved["seconds"], saved["skipped"]

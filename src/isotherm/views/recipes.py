@@ -8,7 +8,7 @@ operation off leaves the others as they were.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +18,7 @@ from isotherm.checks import did_you_mean
 from isotherm.streams import permutation, uniforms
 from isotherm.views import operations as do
 
+Blur = Callable[[Tensor, Tensor, int], Tensor]
 DRAWS = 18
 LARGEST = 4096
 MOST = 1000  # views of an image; a list of them is made
@@ -26,8 +27,10 @@ STATISTICS = {
     "cifar100": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
     "stl10": ((0.4409, 0.4279, 0.3868), (0.2683, 0.2610, 0.2687)),
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "inception": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
-"""Mean and standard deviation of the channels, as CACR (arXiv:2105.03746), Alg. 1 and 2, normalize with."""
+"""Mean and standard deviation of the channels, as CACR (arXiv:2105.03746), Alg. 1 and 2, normalize with; "inception" is
+what Inception and EfficientNet-Lite were trained with: −1 to 1."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class View:
             x = do.resized_crop(pixels, self._boxes(pixels, u), size, u[:, 4] < self.flip)
         else:
             x = do.unit_range(pixels)
+        return self.change(x, u, order)
+
+    def change(self, x: Tensor, u: Tensor, order: Sequence[int], blur: Blur = do.gaussian_blur) -> Tensor:
+        """This view of images that are cropped and mirrored already, float in [0, 1], from the same numbers."""
+        size = (x.shape[2], x.shape[3])
         if self.rotate or self.shift or self.zoom:
             angle = (2 * u[:, 14] - 1) * math.radians(self.rotate)
             zoom = 1 + (2 * u[:, 17] - 1) * self.zoom
@@ -70,10 +78,9 @@ class View:
         if self.gray:
             x = do.to_gray(x, u[:, 10] < self.gray)
         if self.blur:
-            rows = torch.nonzero(u[:, 11] < self.blur)[:, 0]
-            sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[rows, 12]
-            blurred = do.gaussian_blur(x[rows], sigma, radius=max(1, round(0.05 * size[0])))
-            x = x.index_copy_(0, rows, blurred)
+            radius = max(1, round(0.05 * size[0]))
+            sigma = self.sigma[0] + (self.sigma[1] - self.sigma[0]) * u[:, 12]
+            x = do.changed(x, u[:, 11] < self.blur, lambda part, each: blur(part, each, radius), sigma)
         if self.solarize:
             x = do.solarize(x, u[:, 13] < self.solarize)
         return x
@@ -81,7 +88,7 @@ class View:
     def _boxes(self, pixels: Tensor, u: Tensor) -> Tensor:
         height, width = pixels.shape[2:]
         if self.scale is None:
-            whole = torch.tensor([0.0, 0.0, height, width], device=pixels.device)
+            whole = do.constant((0.0, 0.0, float(height), float(width)), pixels.device)
             return whole.expand(len(pixels), 4)
         return do.crop_boxes(u[:, :4], height, width, self.scale, self.ratio)
 
@@ -131,6 +138,32 @@ class Recipe:
                 by_number |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
         return [by_number[i] for i in range(len(every))]
 
+    def from_crops(self, crops: Sequence[Tensor], ids: Tensor, *, seed: int = 0, epoch: int = 0) -> list[Tensor]:
+        """The same of crops taken from the whole images with `crop_numbers`: uint8 (N, C, size, size) each."""
+        order = permutation(4, seed=seed, epoch=epoch, view=0)
+        views = []
+        with torch.autocast(ids.device.type, enabled=False):
+            for number, (view, crop) in enumerate(zip((*self.views, *self.small), crops, strict=True)):
+                u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
+                x = torch.empty(crop.shape, dtype=torch.float32, device=crop.device)
+                for part, pixels, n in zip(_parts(x), _parts(crop), _parts(u, like=x), strict=True):
+                    changed = view.change(part.copy_(pixels).mul_(1 / 255), n, order, do.blur_in_blocks)
+                    changed = self.normalized(changed)
+                    if changed.data_ptr() != part.data_ptr():  # most operations work in place
+                        part.copy_(changed)
+                views.append(x)
+        return views
+
+    def crop_numbers(self, ids: Tensor, tries: int, *, seed: int = 0, epoch: int = 0) -> Tensor:
+        """What the crops of each image are drawn from, (N, views and small crops, 5 + 4·(tries − 1)).
+
+        Area, aspect, top, left and mirror, as `View.draw` takes them; then the first four for each further try.
+        """
+        count = DRAWS + 4 * (tries - 1)
+        every = range(len(self.views) + len(self.small))
+        u = torch.stack([uniforms(ids, count, seed=seed, epoch=epoch, view=i) for i in every], 1)
+        return torch.cat([u[:, :, :5], u[:, :, DRAWS:]], 2)
+
     def plain(self, pixels: Tensor, size: int | None = None) -> Tensor:
         """The images themselves, resized if need be and normalized: what a probe sees."""
         view = View(size=size, scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0)
@@ -143,7 +176,7 @@ class Recipe:
             return x
         if len(self.mean) not in (1, x.shape[1]):
             raise ValueError(f"{self.name} normalizes {len(self.mean)} channels, the images have {x.shape[1]}.")
-        mean, std = (torch.tensor(v, device=x.device)[:, None, None] for v in (self.mean, self.std))
+        mean, std = (do.constant(v, x.device)[:, None, None] for v in (self.mean, self.std))
         return x.sub_(mean).div_(std)
 
 
@@ -226,6 +259,11 @@ RECIPES = {
                     zoom=0.1,
                 ),
             ),
+        ),
+        Recipe(
+            "clip",
+            "CLIP: a square crop of nine tenths or more (as open_clip has it) and nothing else",
+            (View(size=224, scale=(0.9, 1.0), flip=0, jitter=(0, 0, 0, 0), gray=0),),
         ),
         Recipe("none", "the image itself", (View(scale=None, flip=0, jitter=(0, 0, 0, 0), gray=0),)),
     )

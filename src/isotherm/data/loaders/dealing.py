@@ -11,13 +11,14 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from isotherm.streams import uniforms
-from isotherm.types import Batch
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,13 +63,13 @@ def check(loader: Dealer, items: int, name: str, noun: str, advice: str) -> None
         raise ValueError(f"a batch of {loader.batch} cannot be shared by {loader.world} processes.")
 
 
-def dealt(loader: Dealer, make: Callable[[Tensor, int], Batch], epoch: int, start: int) -> Iterator[Batch]:
+def dealt(loader: Dealer, make: Callable[[Tensor, int], T], epoch: int, start: int) -> Iterator[T]:
     """The batches of an epoch from `start` on: of each, this process's share of the indices goes to `make`."""
     if not 0 <= start <= len(loader):
         raise ValueError(f"an epoch has {len(loader)} batches; cannot start at {start}.")
     order, size = loader.order(epoch), loader.batch
 
-    def one(number: int) -> Batch:
+    def one(number: int) -> T:
         return make(order[number * size : (number + 1) * size].tensor_split(loader.world)[loader.rank], epoch)
 
     numbers = range(start, len(loader))
@@ -86,12 +87,12 @@ def shuffled(ids: Tensor, seed: int, epoch: int, view: int = -1) -> Tensor:
     return torch.argsort(keys[:, 0] + keys[:, 1] * 2.0**-24, stable=True)
 
 
-def ahead(make: Callable[[int], Batch], numbers: range, depth: int) -> Iterator[Batch]:
+def ahead(make: Callable[[int], T], numbers: range, depth: int) -> Iterator[T]:
     """make(number) for each number, prepared by a thread up to `depth` in advance; its errors come out here."""
-    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(depth)
+    ready: queue.Queue[T | BaseException | None] = queue.Queue(depth)
     stop = threading.Event()
 
-    def put(item: Batch | BaseException | None) -> None:
+    def put(item: T | BaseException | None) -> None:
         while not stop.is_set():
             with contextlib.suppress(queue.Full):
                 ready.put(item, timeout=0.1)

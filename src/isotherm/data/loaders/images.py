@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from isotherm.data.images import Images
-from isotherm.data.loaders.dealing import Dealing, batches_of, check, dealt, shuffled
+from isotherm.data.loaders.dealing import Dealing, ahead, batches_of, check, dealt, shuffled
+from isotherm.data.loaders.whole import WholeImages
 from isotherm.data.probing import append_bits
 from isotherm.types import Batch
 from isotherm.views.recipes import Recipe
+from isotherm.waiting import brought
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +44,32 @@ class Loader(Dealing):
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from batch `start` on."""
+        if WholeImages.suit(self.images, self.recipe):
+            return self._from_whole_images(epoch, start)
         return dealt(self, self._batch, epoch, start)
 
+    def _from_whole_images(self, epoch: int, start: int) -> Iterator[Batch]:
+        """The same, cropped from images that are still in their files, by processes that decode."""
+        most = -(-self.batch // self.world)
+        with WholeImages(self.images, self.recipe, self.seed, epoch, most, ahead=max(1, self.prefetch)) as source:
+            shares = dealt(replace(self, prefetch=0), lambda indices, _: indices, epoch, start)
+            crops = source.batches(shares)
+
+            def next_batch(number: int) -> Batch:
+                indices, cropped = next(crops)
+                ids = brought(self.images.ids[indices], self.device)
+                cropped = [brought(crop, self.device) for crop in cropped]
+                views = self.recipe.from_crops(cropped, ids, seed=self.seed, epoch=epoch)
+                return self._labelled(views, indices)
+
+            numbers = range(start, len(self))
+            yield from ahead(next_batch, numbers, 1) if self.prefetch else map(next_batch, numbers)
+
     def _batch(self, indices: Tensor, epoch: int) -> Batch:
-        pixels = self.images.at(indices).to(self.device, non_blocking=True)
-        ids = self.images.ids[indices].to(self.device)
-        views = self.recipe(pixels, ids, seed=self.seed, epoch=epoch)
+        pixels = brought(self.images.at(indices), self.device)
+        ids = brought(self.images.ids[indices], self.device)
+        return self._labelled(self.recipe(pixels, ids, seed=self.seed, epoch=epoch), indices)
+
+    def _labelled(self, views: list[Tensor], indices: Tensor) -> Batch:
         views = [append_bits(view, self.images, indices) for view in views]
-        return Batch(views, self.images.labels[indices].to(self.device), indices.to(self.device))
+        return Batch(views, brought(self.images.labels[indices], self.device), brought(indices, self.device))

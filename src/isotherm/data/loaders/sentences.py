@@ -15,6 +15,7 @@ from torch import Tensor
 from isotherm.data.loaders.dealing import Dealing, batches_of, check, dealt, shuffled
 from isotherm.data.sentences import Sentences
 from isotherm.types import Batch
+from isotherm.waiting import brought
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +88,9 @@ class TextLoader(Dealing):
         views = columns * self.views if len(columns) == 1 else columns
         if self.vary is not None and len(indices):
             ids = self.sentences.ids[indices]
-            views = [self.vary(tokens, ids, epoch, view).to(self.device) for view, tokens in enumerate(views)]
+            views = [brought(self.vary(tokens, ids, epoch, view), self.device) for view, tokens in enumerate(views)]
         labels = torch.full((len(indices),), -1, device=self.device)
-        return Batch(views, labels, indices.to(self.device))
+        return Batch(views, labels, brought(indices, self.device))
 
     def _tokens(self, sentences: list[str]) -> Tensor:
         if not sentences:  # a process's share of a last batch smaller than the number of processes
@@ -100,4 +101,4 @@ class TextLoader(Dealing):
                 f"tokenize must give int64 ({len(sentences)}, T) for {len(sentences)} sentences, "
                 f"got {tokens.dtype} {tuple(tokens.shape)}."
             )
-        return tokens.to(self.device, non_blocking=True)
+        return brought(tokens, self.device)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
-from isotherm.data.sources.reading import Array, count
+from isotherm.checks import count
+from isotherm.data.decoding.one_image import Source, in_mode, must_not_be_huge, open_image, undecodable
 
-Source = bytes | Path | None
-MOST_PIXELS = 1 << 26
-"""Of one image: 8,192×8,192."""
+Array = NDArray[Any]
 
 
 @dataclass
@@ -71,19 +70,19 @@ def fill(out: Array, first: int, sources: Sequence[Source], resize: bool, thread
 def size_of(source: Source) -> tuple[int, int]:
     """Height and width of an image, from its head."""
     try:
-        with _open(source) as image:
-            _must_not_be_huge(image)
+        with open_image(source) as image:
+            must_not_be_huge(image)
             return image.height, image.width
     except Exception as error:  # Pillow's readers raise nearly anything on a broken image
-        raise ValueError(_undecodable(error)) from error
+        raise ValueError(undecodable(error)) from error
 
 
 def _one(row: Array, source: Source, resize: bool, tally: Tally, place: int) -> None:
     channels, height, width = row.shape
     mode = {1: "L", 3: "RGB"}[channels]
     try:
-        with _open(source) as image:
-            _must_not_be_huge(image)
+        with open_image(source) as image:
+            must_not_be_huge(image)
             size = (image.width, image.height)
             if size != (width, height) and not resize:
                 tally.failed.append(
@@ -94,7 +93,7 @@ def _one(row: Array, source: Source, resize: bool, tally: Tally, place: int) -> 
             if size != (width, height):
                 tally.resized += 1
                 image.draft(None, (2 * width, 2 * height))  # a JPEG many times too large is decoded smaller at once
-            converted = _in_mode(image, mode)
+            converted = in_mode(image, mode)
             if size != (width, height):
                 side = min(converted.size)
                 left, top = (converted.width - side) / 2, (converted.height - side) / 2
@@ -102,39 +101,6 @@ def _one(row: Array, source: Source, resize: bool, tally: Tally, place: int) -> 
                 converted = converted.resize((width, height), Image.Resampling.BICUBIC, box=box)
             pixels = np.asarray(converted)
     except Exception as error:  # Pillow's readers raise nearly anything on a broken image
-        tally.failed.append((place, _undecodable(error)))
+        tally.failed.append((place, undecodable(error)))
         return
     row[:] = pixels.transpose(2, 0, 1) if channels == 3 else pixels
-
-
-def _open(source: Source) -> Image.Image:
-    if source is None:
-        raise ValueError("there are no bytes")
-    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source)
-
-
-def _must_not_be_huge(image: Image.Image) -> None:
-    """A small file may decode to any size; a few of them would fill the memory."""
-    if image.width * image.height > MOST_PIXELS:
-        raise ValueError(
-            f"{image.height:,}×{image.width:,} are more than {MOST_PIXELS:,} pixels; make it smaller beforehand"
-        )
-
-
-def _in_mode(image: Image.Image, mode: str) -> Image.Image:
-    if image.mode == mode:
-        return image
-    if image.mode == "F":
-        raise ValueError("its pixels are floating-point numbers of an unknown range")
-    if image.mode.startswith("I"):  # 16 bits a pixel: Pillow would clip them, not scale them
-        wide = np.asarray(image)
-        if image.mode == "I" and wide.max(initial=0) < 256:  # 32-bit numbers that are bytes
-            return Image.fromarray(wide.clip(0).astype(np.uint8)).convert(mode)
-        return Image.fromarray((wide >> 8).astype(np.uint8)).convert(mode)
-    if image.mode == "P" and "transparency" in image.info:
-        image = image.convert("RGBA")
-    return image.convert(mode)
-
-
-def _undecodable(error: Exception) -> str:
-    return f"is not an image that can be decoded ({str(error).splitlines()[0] if str(error) else type(error).__name__})"

@@ -1,4 +1,7 @@
-"""Images in folders, the ImageNet way: SPLIT/CLASS/*.jpg. Decoded and resized once, then memory-mapped."""
+"""Images in folders, the ImageNet way: SPLIT/CLASS/*.jpg, or as a list says.
+
+A set that is small enough is decoded and resized once, then memory-mapped; a larger one stays in its files.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,25 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+import torch
 
 from isotherm.data import roots
 from isotherm.data.images import Images
+from isotherm.data.names import Names
+from isotherm.data.sources import lists
 from isotherm.data.sources.decode import Tally, fill, pool
+from isotherm.data.sources.lists import Listing
 from isotherm.data.sources.reading import Array, count, make_images, stable_id
+from isotherm.data.undecoded import Bad, InFolder, Undecodable, Undecoded
 
 IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+LARGE = 1 << 33
+"""Bytes of decoded images beyond which a set stays in its files: 57,000 images of 224×224. It depends on the set alone,
+not on the machine: what is cropped from whole images is not what is cropped from their middle squares."""
+SPLITS = {"train", "val", "validation", "test"}
 SPLITS_OF_ONE_MEANING = {"val": "validation", "validation": "val"}
 
 
@@ -25,46 +37,99 @@ def read(
     path: Path,
     split: str = "train",
     size: int = 224,
-    bad: Literal["skip", "error"] = "skip",
-    classes: Sequence[str] | None = None,
+    bad: Bad = "skip",
+    classes: Sequence[str] | str | None = None,
     name: str | None = None,
     cache: Path | str | None = None,
+    lazy: bool | None = None,
+    list: str | None = None,
 ) -> Images:
     """The images of a split: the middle square of each, size×size, RGB.
 
-    `bad` files, which are no images, are skipped and counted, or an error. `classes` takes a few class folders only.
+    `bad` files, which are no images, are skipped and counted, or an error. `classes` takes a few class folders only;
+    they may be the lines of a file. `list` is a file of lines ``path label`` or ``path``, below `path` as paths are;
+    "{split}" in it is the split, without that it is of `train` only (`lists`).
     The result is kept under `cache` (the data root's by default) until a file is added, removed or changed. An id
-    depends on the path below `path` alone, so it outlives all of that.
+    depends on the path below `path` alone, so it outlives all of that. With `lazy`, or if decoded they took more than
+    `LARGE`, images stay in their files: what is learnt from is cropped from the whole of them.
     """
     if bad not in {"skip", "error"}:
         raise ValueError(f"bad must be 'skip' or 'error', got {bad!r}.")
     if size < 1:
         raise ValueError(f"size must be 1 or more, got {size}.")
-    folder = _split_folder(path, split)
-    names = _classes(folder, classes)
-    files, strangers, links = _list(folder, names)
+    listed = lists.find(path, split, list)
+    given = _in_folders(path, split, classes) if listed is None else listed.images(bad)
+    folder, names, strangers, links = given.folder, given.classes, given.strangers, given.links
     if strangers and bad == "error":
         raise ValueError(
             f"{strangers[0]} is not an image ({count(len(strangers), 'such file')}). Remove it or say bad='skip'."
         )
-    place = (Path(cache) if cache else roots.cache()) / _key(folder, files, size)
-    kept, tally, pixels = _cached(folder, files, size, place)
+    if lazy or (lazy is None and len(given.files) * 3 * size * size > LARGE):
+        return _undecoded(given, size, bad, name or path.name)
+    files = [given.files[row] for row in range(len(given.files))]
+    kept, tally, pixels, file = decoded(folder, files, size, cache)
     if tally.failed and bad == "error":
         row, why = tally.failed[0]
         raise ValueError(f"{folder / files[row]} {why}. Remove it or say bad='skip'.")
-    number = {c: i for i, c in enumerate(names)}
-    labels = np.array([number[file.split("/", 1)[0]] for file in kept], dtype=np.int64)
-    for c in np.flatnonzero(np.bincount(labels, minlength=len(names)) == 0):
+    lost = {row for row, _ in tally.failed}
+    labels = given.labels[[row for row in range(len(files)) if row not in lost]]
+    for c in np.flatnonzero(np.bincount(labels, minlength=len(names)) == 0).tolist() if listed is None else ():
         raise ValueError(f"{folder / names[c]} holds no image that can be decoded. Fill it or remove it.")
-    ids = np.array([stable_id(f"{folder.name}/{file}") for file in kept], dtype=np.int64)
+    ids = np.array([stable_id(f"{given.prefix}{file}") for file in kept], dtype=np.int64)
     notes = tally.notes("RGB")
     if skipped := len(strangers) + len(tally.failed):
         example = strangers[0] if strangers else folder / files[tally.failed[0][0]]
         notes.append(f"{count(skipped, 'file')} skipped, no image: {example}" + (", …" if skipped > 1 else ""))
     if links:
-        more = ", …" if len(links) > 1 else ""
-        notes.append(f"{count(len(links), 'link')} to a folder not followed: {links[0]}{more}")
-    return make_images(name or path.name, pixels, labels, ids, names, notes=notes, file=place / "pixels.npy")
+        notes.append(_not_followed(links))
+    return make_images(name or path.name, pixels, labels, ids, names, notes=notes, file=file)
+
+
+def decoded(
+    folder: Path, files: Sequence[str], size: int, cache: Path | str | None = None
+) -> tuple[list[str], Tally, Array, Path]:
+    """Files below a folder as size×size pixels: those that are images, what happened to them, and the mapped file."""
+    place = (Path(cache) if cache else roots.cache()) / _key(folder, files, size)
+    kept, tally, pixels = _cached(folder, files, size, place)
+    return kept, tally, pixels, place / "pixels.npy"
+
+
+def _undecoded(given: Listing, size: int, bad: Bad, name: str) -> Images:
+    """The images as they lie in their files: none is opened."""
+    n = len(given.files)
+    ids = np.fromiter((stable_id(f"{given.prefix}{given.files[row]}") for row in range(n)), np.int64, n)
+    notes = [f"decoded when they are taken, from {given.folder}"]
+    if given.strangers:
+        more = ", …" if len(given.strangers) > 1 else ""
+        notes.append(f"{count(len(given.strangers), 'file')} skipped, no image: {given.strangers[0]}{more}")
+    if given.links:
+        notes.append(_not_followed(given.links))
+    rows = torch.arange(n)
+    pixels = Undecoded(InFolder(given.folder, given.files), rows, size, Undecodable(n, bad))
+    labels = torch.from_numpy(given.labels)
+    return Images(name, pixels, labels, torch.from_numpy(ids), tuple(given.classes), notes=tuple(notes))
+
+
+def _not_followed(links: Sequence[Path]) -> str:
+    return f"{count(len(links), 'link')} to a folder not followed: {links[0]}" + (", …" if len(links) > 1 else "")
+
+
+def _in_folders(path: Path, split: str, wanted: Sequence[str] | str | None) -> Listing:
+    folder = _split_folder(path, split)
+    names = _classes(folder, wanted)
+    files, strangers, links = [], [], []
+    for c in names:
+        if folder.resolve().is_relative_to((folder / c).resolve()):
+            raise ValueError(f"{folder / c} is a link to the folder of all classes, or above it. Remove it.")
+        own, its_strangers, its_links = _list(folder, c)
+        if not len(own):
+            but = " but links to folders, which are not followed" if its_links else ""
+            raise ValueError(f"{folder / c} holds no images{but}. Fill it or remove it.")
+        files.append(own)
+        strangers += its_strangers
+        links += its_links
+    labels = np.repeat(np.arange(len(names), dtype=np.int64), [len(own) for own in files])
+    return Listing(folder, f"{folder.name}/", Names.join(files), labels, names, strangers, links)
 
 
 def _split_folder(path: Path, split: str) -> Path:
@@ -73,53 +138,54 @@ def _split_folder(path: Path, split: str) -> Path:
             return folder
     if not path.is_dir():
         raise FileNotFoundError(f"there is no folder {path}")
-    there = sorted(p.name for p in path.iterdir() if p.is_dir())
+    there = sorted(p.name for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if split == "train" and there and not SPLITS.intersection(there) and _holds_images(path / there[0]):
+        return path  # class folders and no splits, as ImageNet-22K unpacks
     raise FileNotFoundError(f"{path} holds no folder '{split}'; it holds: {', '.join(there[:10]) or 'no folders'}")
 
 
-def _classes(folder: Path, wanted: Sequence[str] | None) -> list[str]:
+def _holds_images(folder: Path) -> bool:
+    return any(file.suffix.lower() in IMAGES for file in folder.iterdir())
+
+
+def _classes(folder: Path, wanted: Sequence[str] | str | None) -> Sequence[str]:
     there = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if wanted is not None:
+        wanted = lists.lines(Path(wanted)) if isinstance(wanted, str) else wanted
         if missing := [c for c in wanted if c not in set(there)]:
             raise FileNotFoundError(
                 f"{folder} lacks {len(missing)} of {len(wanted)} class folders, such as {missing[0]}"
             )
-        return list(wanted)
+        return tuple(wanted)
     if not there:
         raise ValueError(f"{folder} holds no class folders. Its images belong in {folder}/CLASS/.")
     return there
 
 
-def _list(folder: Path, classes: Sequence[str]) -> tuple[list[str], list[Path], list[Path]]:
-    """Paths of images relative to `folder`, the files that are none by their names, and links to folders.
+def _list(folder: Path, name: str) -> tuple[Names, list[Path], list[Path]]:
+    """Of a class folder: images relative to `folder`, files that are none by their names, and links to folders.
 
-    A class folder may itself be a link. One below it is not followed: it leads to images of this class, which are
-    listed where they lie, or out of it, to images that are of another.
+    It may itself be a link. One below it is not followed: it leads to images of this class, which are listed where they
+    lie, or out of it, to images that are of another.
     """
     files: list[str] = []
     strangers: list[Path] = []
     links: list[Path] = []
-    for c in classes:
-        if folder.resolve().is_relative_to((folder / c).resolve()):
-            raise ValueError(f"{folder / c} is a link to the folder of all classes, or above it. Remove it.")
-        before = len(files)
-        for place, folders, names in os.walk(folder / c):
-            folders.sort()
-            links += [Path(place, f) for f in folders if os.path.islink(os.path.join(place, f))]
-            for file in sorted(n for n in names if not n.startswith(".")):
-                whole = Path(place, file)
-                if whole.suffix.lower() in IMAGES and whole.is_file():  # not a link to nowhere
-                    files.append(whole.relative_to(folder).as_posix())
-                else:
-                    strangers.append(whole)
-        if len(files) == before:
-            but = (
-                " but links to folders, which are not followed"
-                if any(folder / c in link.parents for link in links)
-                else ""
-            )
-            raise ValueError(f"{folder / c} holds no images{but}. Fill it or remove it.")
-    return files, strangers, links
+    places = [name]
+    while places:
+        place = places.pop()
+        with os.scandir(folder / place) as entries:
+            there = sorted(entries, key=lambda entry: entry.name)
+        below = []
+        for entry in there:
+            whole = f"{place}/{entry.name}"
+            if entry.is_dir():
+                (links.append(folder / whole) if entry.is_symlink() else below.append(whole))
+            elif not entry.name.startswith("."):
+                is_image = os.path.splitext(entry.name)[1].lower() in IMAGES and entry.is_file()  # no link to nowhere
+                (files.append(whole) if is_image else strangers.append(folder / whole))
+        places += reversed(below)
+    return Names(files), strangers, links
 
 
 def _cached(folder: Path, files: Sequence[str], size: int, place: Path) -> tuple[list[str], Tally, Array]:

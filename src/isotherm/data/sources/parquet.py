@@ -41,9 +41,9 @@ def read(
     if size is not None and size < 1:
         raise ValueError(f"size must be 1 or more, got {size}.")
     paths = files(path, split)
-    opened = [_open(p) for p in paths]
+    opened = [open_file(p) for p in paths]
     features = _features(opened[0].schema_arrow)
-    image = _image_column(opened[0].schema_arrow, features, paths[0])
+    image = image_column(opened[0].schema_arrow, paths[0])
     names = {c: f["names"] for c, f in features.items() if isinstance(f.get("names"), list)}
     wanted = _label_columns(opened[0].schema_arrow, features, label, paths[0])
     columns = {c: _column(opened, paths, c, len(names.get(c, []))) for c in wanted}
@@ -75,7 +75,8 @@ def files(path: Path, split: str) -> list[Path]:
     )
 
 
-def _open(path: Path) -> Any:
+def open_file(path: Path) -> Any:
+    """A parquet file, read page by page."""
     try:
         # Pages are read as they are needed: a whole column of images in memory would double what a set takes.
         return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
@@ -91,7 +92,9 @@ def _features(schema: Any) -> dict[str, Any]:
     return {k: v for k, v in declared.items() if isinstance(v, dict)} if isinstance(declared, dict) else {}
 
 
-def _image_column(schema: Any, features: dict[str, Any], path: Path) -> str:
+def image_column(schema: Any, path: Path) -> str:
+    """The column of encoded images."""
+    features = _features(schema)
     structs: list[str] = [f.name for f in schema if pa.types.is_struct(f.type) and f.type.get_field_index("bytes") >= 0]
     columns = [c for c in structs if features.get(c, {}).get("_type") == "Image"] or structs
     if not columns:

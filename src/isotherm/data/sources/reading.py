@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotherm.checks import count as count
 from isotherm.data.declared import believable
 from isotherm.data.images import Images
 from isotherm.data.stored import watched
@@ -25,11 +26,6 @@ def damaged(path: Path | str, why: object) -> ValueError:
     """The error for a file that is not what its name says."""
     said = (str(why).splitlines() or [type(why).__name__])[0].rstrip(".")
     return ValueError(f"{path} is damaged: {said}. Replace it.")
-
-
-def count(n: int, what: str) -> str:
-    """1 image, 2,000 images."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def make_images(

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from isotherm import extras
+
 
 def library() -> Any:
     """transformers, or one sentence on why not."""
@@ -19,7 +21,7 @@ def library() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "transformers":
             raise ValueError(f"text encoders need {error.name}, which is not installed.") from error
-        raise ValueError("text encoders need transformers: pip install -c constraints.txt 'isotherm[text]'.") from error
+        raise ValueError(f"text encoders need transformers: {extras.command('text')}.") from error
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-import triton
 
 WIDEST_ROW = 16_384  # numbers of a row that fit the registers of one program
 
@@ -57,8 +56,6 @@ def precision(device: torch.device) -> str:
     """How the kernels multiply: as exactly as torch has been told to (`torch.set_float32_matmul_precision`)."""
     if device.type != "cuda" or torch.version.hip or torch.cuda.get_device_capability(device) < (8, 0):
         return "ieee"
-    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 2):
-        raise RuntimeError(f"triton {triton.__version__} is installed, and 3.2 or later is needed")
     return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 

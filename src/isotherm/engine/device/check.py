@@ -16,7 +16,8 @@ SIZES = {"cuda": (257, 300), "cpu": (33, 20)}  # rows, and columns of what is no
 NEAREST = 5
 VALUES, GRADIENTS, COARSE = 1e-5, 1e-4, 1e-2
 """How far values and gradients may be apart, relative to the largest; `COARSE` for both in tf32."""
-_outcomes: dict[tuple[object, ...], str | None] = {}
+outcomes: dict[tuple[object, ...], str | None] = {}
+"""What the self-check has said so far of each kind of job: None, or what was wrong."""
 
 
 def passes(job: jobs.Job, device: torch.device) -> bool:
@@ -25,15 +26,15 @@ def passes(job: jobs.Job, device: torch.device) -> bool:
     Raises `RuntimeError` where they do not. In inference mode there are no gradients to look at: not yet.
     """
     key = (str(device), job.key)
-    if key not in _outcomes and torch.is_inference_mode_enabled():
+    if key not in outcomes and torch.is_inference_mode_enabled():
         return False
-    if key not in _outcomes:
+    if key not in outcomes:
         try:
             with torch.autocast(device.type, enabled=False):
-                _outcomes[key] = _difference(job, device)
+                outcomes[key] = _difference(job, device)
         except Exception as error:
-            _outcomes[key] = f"{type(error).__name__}: {error}"
-    outcome = _outcomes[key]
+            outcomes[key] = f"{type(error).__name__}: {error}"
+    outcome = outcomes[key]
     if outcome is not None:
         raise RuntimeError(outcome)
     return True

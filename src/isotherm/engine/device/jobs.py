@@ -115,6 +115,11 @@ class Job:
         return 1 if self.energy.learned and not self.detach else 2 if self.weight.learned else 0
 
     @property
+    def scale(self) -> Tensor | None:
+        """The learnable number."""
+        return (None, self.energy.numbers, self.weight.numbers)[self.learn]
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What another compilation is needed for."""
         shape = (self.symmetric, self.mutual, self.top_k is None, triton.next_power_of_2(self.width), self.precision)

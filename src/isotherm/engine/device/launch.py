@@ -32,11 +32,10 @@ Queries = tuple[Tensor, Tensor, Tensor]
 
 def run(job: Job, pairs: Pairs) -> Tensor:
     """One value per query."""
-    scale = (None, job.energy.numbers, job.weight.numbers)[job.learn]
     functions_ = (*job.reduction.functions, *job.reduction.constants)
     watched = [p for f in functions_ for p in f.parameters]
     candidates = None if pairs.candidates is None else pairs.candidates.contiguous()
-    values: Tensor = _Fused.apply(job, pairs.queries.contiguous(), candidates, scale, *watched)  # type: ignore[no-untyped-call]
+    values: Tensor = _Fused.apply(job, pairs.queries.contiguous(), candidates, job.scale, *watched)  # type: ignore[no-untyped-call]
     return values
 
 
@@ -46,7 +45,7 @@ class _Fused(torch.autograd.Function):
         ctx: Any, job: Job, queries: Tensor, candidates: Tensor | None, scale: Tensor | None, *watched: Tensor
     ) -> Tensor:
         others = queries if candidates is None else candidates
-        value, mass = _nearest(job, queries, others) if job.top_k is not None else _add(job, queries, others)
+        value, mass = _nearest(job, queries, others) if job.top_k is not None else add(job, queries, others)
         ctx.job = job
         # the parameters are read again in backward: saved, so that autograd refuses if they have changed meanwhile
         ctx.save_for_backward(queries, candidates, mass, value, *watched)
@@ -64,7 +63,7 @@ class _Fused(torch.autograd.Function):
         if job.top_k is not None:
             dq, dc, learned = _pull_nearest(job, queries, candidates, asking)
         else:
-            dq, dc, learned = _pull_both(job, queries, candidates, asking, ctx.needs_input_grad[2])
+            dq, dc, learned = pull(job, queries, candidates, asking, ctx.needs_input_grad[2])
         gradients = (dq, dc, learned if job.learn else None)
         return (None, *(None if d is None else d * size for d in gradients), *(None for _ in watched))
 
@@ -76,7 +75,7 @@ def _shared(columns: int, rows: int, blocks_: Blocks, device: torch.device) -> t
     return share, triton.cdiv(columns, share)
 
 
-def _add(job: Job, queries: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+def add(job: Job, queries: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
     """The value and the log of the mass of every query."""
     rows = add_blocks(job.precision, job.kind == KINDS[Expectation]).rows
     lines = triton.cdiv(len(queries), rows) * len(others)
@@ -123,7 +122,7 @@ def _combined(kind: int, top: Tensor, mass: Tensor, moment: Tensor) -> tuple[Ten
     return (log_mass, log_mass) if kind == KINDS[LogSumExp] else ((moment * shrink).sum(0) / total, log_mass)
 
 
-def _pull_both(
+def pull(
     job: Job, queries: Tensor, candidates: Tensor | None, asking: Queries, want_candidates: bool
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """The gradients of the queries, of the candidates and of the learnable number."""

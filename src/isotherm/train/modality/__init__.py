@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from isotherm.train.config import Config
+from isotherm.train.modality.image_text import ImageTextModality
 from isotherm.train.modality.images import ImageModality
 from isotherm.train.modality.modality import Modality
 from isotherm.train.modality.sentences import SentenceModality
 
-__all__ = ["MODALITIES", "ImageModality", "Modality", "SentenceModality", "modality_for", "modality_of"]
+__all__ = [
+    "MODALITIES",
+    "ImageModality",
+    "ImageTextModality",
+    "Modality",
+    "SentenceModality",
+    "modality_for",
+    "modality_of",
+]
 
-MODALITIES: tuple[type[Modality], ...] = (SentenceModality, ImageModality)
+MODALITIES: tuple[type[Modality], ...] = (ImageTextModality, SentenceModality, ImageModality)
 """The first that reads a run's data is the run's; images read whatever nobody else does."""
 
 
-def modality_for(data: str, encoder: str | None = None) -> type[Modality]:
-    """The modality of data by its name, and of the encoder if one is named."""
-    return next(modality for modality in MODALITIES if modality.reads(data, encoder))
+def modality_for(data: str, encoder: str | None = None, method: str | None = None) -> type[Modality]:
+    """The modality of data by its name, and of the encoder and the method where they are named."""
+    return next(modality for modality in MODALITIES if modality.reads(data, encoder, method))
 
 
 def modality_of(config: Config) -> type[Modality]:
-    return modality_for(config.data, config.encoder.name)
+    return modality_for(config.data, config.encoder.name, config.method.name)

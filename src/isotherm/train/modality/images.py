@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from isotherm.data import fingerprints, imbalance, probing
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.data.sets import load
+from isotherm.data.undecoded import Undecoded
 from isotherm.encoders import NETWORKS, Encoder, encoder
 from isotherm.encoders.text import is_text_encoder
 from isotherm.methods import Network
@@ -62,7 +64,7 @@ class ImageModality:
     own_files: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def reads(cls, data: str, encoder: str | None) -> bool:
+    def reads(cls, data: str, encoder: str | None, method: str | None = None) -> bool:
         return True
 
     @classmethod
@@ -179,14 +181,15 @@ class ImageModality:
         digest = hashlib.sha256(repr((tuple(images.pixels.shape), images.bits)).encode())
         digest.update(images.ids.numpy().tobytes())
         digest.update(images.labels.numpy().tobytes())
-        each = max(1, images.pixels[0].numel())
+        each = max(1, math.prod(images.shape))
         some = torch.linspace(0, len(images) - 1, min(len(images), max(1, (1 << 22) // each))).long()
         digest.update(images.at(some).contiguous().numpy().tobytes())
         sample = digest.hexdigest()[:16]
-        if len(images) * each > fingerprints.READABLE:
+        if isinstance(images.pixels, Undecoded) or len(images) * each > fingerprints.READABLE:
             return sample
         rows = max(1, fingerprints.PIECE // each)
-        pieces = (images.pixels[i : i + rows].contiguous().numpy().data for i in range(0, len(images), rows))
+        pixels = images.pixels
+        pieces = (pixels[i : i + rows].contiguous().numpy().data for i in range(0, len(images), rows))
         return f"{sample}.{fingerprints.checksum(pieces)}"
 
     def export(self, out: Path, trained: nn.Module) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import isotherm
 from isotherm.encoders import Encoder
 from isotherm.encoders.text import TextEncoder
+from isotherm.encoders.towers import Towers
 from isotherm.methods import Network
 from isotherm.train.config import Config
 from isotherm.train.layers import Settings
@@ -60,8 +61,8 @@ class Modality(Protocol):
     """Files that `keep` may write."""
 
     @classmethod
-    def reads(cls, data: str, encoder: str | None) -> bool:
-        """Whether this data, for this encoder if one is named, is of this modality."""
+    def reads(cls, data: str, encoder: str | None, method: str | None = None) -> bool:
+        """Whether this data, for this encoder and method where they are named, is of this modality."""
         ...
 
     @classmethod
@@ -101,7 +102,7 @@ class Modality(Protocol):
         """Whether the last of them holds no positives."""
         ...
 
-    def encoder(self) -> Encoder | TextEncoder:
+    def encoder(self) -> Encoder | TextEncoder | Towers:
         """The network, with new weights or pretrained ones."""
         ...
 

@@ -78,7 +78,7 @@ class SentenceModality:
     own_files: ClassVar[tuple[str, ...]] = (TOKENIZER,)
 
     @classmethod
-    def reads(cls, data: str, encoder: str | None) -> bool:
+    def reads(cls, data: str, encoder: str | None, method: str | None = None) -> bool:
         if outside_data.data_address(data) is None:
             return is_text(data)
         return outside_data.gives_sentences(data) if encoder is None else text.is_text_encoder(encoder)
@@ -206,14 +206,7 @@ class SentenceModality:
     def export(self, out: Path, trained: nn.Module) -> None:
         """A folder that other libraries load; encoder.safetensors is its weights by another name, with a card."""
         assert isinstance(trained, text.TextEncoder)
-        part = files.beside(out / MODEL)
-        try:
-            trained.save(part)
-        except (OSError, SafetensorError) as error:
-            shutil.rmtree(part, ignore_errors=True)
-            raise files.DiskFull(f"cannot write {out / MODEL}: {files.reason(error)}.") from error
-        shutil.rmtree(out / MODEL, ignore_errors=True)
-        part.rename(out / MODEL)
+        export_text(out / MODEL, trained)
         weights = out / ENCODER
         weights.unlink(missing_ok=True)
         weights.symlink_to(Path(MODEL) / "model.safetensors")
@@ -230,6 +223,18 @@ class SentenceModality:
         encoder = network.encoder
         assert isinstance(encoder, text.TextEncoder)
         return OpenedSentences(out, self.config, encoder.eval())
+
+
+def export_text(folder: Path, trained: text.TextEncoder) -> None:
+    """A text encoder as a folder that `transformers` and `sentence-transformers` load; whole, or not at all."""
+    part = files.beside(folder)
+    try:
+        trained.save(part)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(part, ignore_errors=True)
+        raise files.DiskFull(f"cannot write {folder}: {files.reason(error)}.") from error
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
 
 
 def _stsb() -> tuple[Path | None, str]:

@@ -49,7 +49,8 @@ _SWAV_ITSELF = {
     "method.temperature": 0.1,
     "method.epsilon": 0.05,
 }
-# SwAV's code: its rate falls to a thousandth instead of to nothing, and begins at 0.3; its LARS spares no BN.
+# SwAV's code (facebookresearch/swav, scripts/swav_400ep_2x224_pretrain.sh and swav_800ep_pretrain.sh): its rate falls
+# to a thousandth instead of to nothing, and begins at 0.3; its LARS spares no BN.
 _SWAV = {
     **IMAGENET,
     **_SWAV_ITSELF,
@@ -86,7 +87,9 @@ _FNC = with_loss(
     top_k=10,
     threshold=0.7,
 )
-# SimCLR v2 (arXiv:2006.10029), §3.1; its memory of past keys is not here.
+# SimCLR v2 (arXiv:2006.10029): three layers, decay and τ are the defaults of its code (google-research/simclr, run.py),
+# whose rate (0.3 · batch/256) and warm-up (10 epochs) are still SimCLR's: those here are of the paper's §3.1 (0.1 ·
+# √batch, 5 % of the epochs). Its memory of past keys is not here.
 _SIMCLR_V2 = {**_SIMCLR, "head.layers": 3, "lr": 0.1, "lr_scaling": "sqrt", "weight_decay": 1e-4, "warmup": 40.0}
 _ALONE = {name: value for name, value in VIT.items() if name.split(".")[0] not in ("predictor", "method", "loss")}
 _TABLE_16: Mapping[str, Mapping[int, float]] = {
@@ -102,7 +105,7 @@ _TITLES = {
     "simclr": "SimCLR (arXiv:2002.05709), batch 4096, τ = 0.1",
     "byol": "BYOL (arXiv:2006.07733), batch 4096, rate, decay and momentum of its code for so many epochs",
     "simsiam": "SimSiam (arXiv:2011.10566), batch 256; the predictor's rate falls with the others' here",
-    "swav": "SwAV (arXiv:2006.09882), batch 4096, two crops of 224 pixels (batch 256: --lr 0.6 --method.queue 3840)",
+    "swav": "SwAV (arXiv:2006.09882), batch 4096, two crops of 224 (256: --lr 0.6 --warmup 0 --method.queue 3840)",
     "fnc": "FNC (arXiv:2011.11765) with its code's multi-crop, ten views of 224 pixels; attraction, top 10 above 0.7",
 }
 

@@ -1,0 +1,65 @@
+"""`isotherm runs`: which runs there are, how far they came, what they know."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+
+from isotherm.checks import did_you_mean
+from isotherm.cli import terminal
+
+COLUMNS = ("run", "data", "method", "loss", "seed", "step", "knn", "state", "age")
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def add(commands: terminal.Commands) -> None:
+    runs = terminal.command(
+        commands,
+        "runs",
+        "the runs in a folder: data, method, loss, kNN, state, age",
+        "The runs in a folder and below it: what each was, how far it came, its kNN accuracy, whether it is finished, "
+        "running or killed (then --resume goes on), and when something of it was last written.",
+        "isotherm runs",
+        "isotherm runs studies/temperature --sort knn",
+        "isotherm runs --json | jq '.[] | select(.state == \"killed\").run'",
+    )
+    runs.add_argument("folder", type=Path, nargs="?", default=Path("runs"), metavar="DIR", help="where to look (runs)")
+    runs.add_argument("--sort", default="run", metavar="COLUMN", help=f"one of {', '.join(COLUMNS)} (run)")
+    runs.add_argument("--json", action="store_true", help="the list as JSON, to standard output")
+    runs.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from isotherm.train.listing import runs_below
+
+    column: str = arguments.sort
+    if column not in COLUMNS:
+        raise terminal.UsersMistake(f"no column '{column}'{did_you_mean(column, COLUMNS)}")
+    with terminal.mistakes():
+        entries = [dataclasses.asdict(each) for each in runs_below(arguments.folder)]
+    entries.sort(key=lambda each: (each[column] is None, each[column]), reverse=column == "knn")
+    if column == "knn":  # the best first, those without one last
+        entries.sort(key=lambda each: each["knn"] is None)
+    if arguments.json:
+        print(json.dumps(entries, indent=1, ensure_ascii=False))
+        return
+    if not entries:
+        raise terminal.UsersMistake(
+            f"no run in {arguments.folder}; `isotherm train --out {arguments.folder}/first` makes one"
+        )
+    rows = [tuple(_cell(name, each[name]) for name in COLUMNS) for each in entries]
+    terminal.show_table(COLUMNS, rows)
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    if name == "knn":
+        return f"{100 * float(str(value)):.1f}"
+    if name == "age":
+        seconds = float(str(value))
+        size, unit = next(((s, u) for s, u in UNITS if seconds >= s), UNITS[-1])
+        return f"{seconds / size:.0f} {unit}"
+    return f"{value:,}" if name == "step" else str(value)

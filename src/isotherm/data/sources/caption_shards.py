@@ -1,0 +1,107 @@
+"""Images with captions in tar shards of WebDataset's layout: ``0001.jpg`` beside ``0001.txt`` or ``0001.json``."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from isotherm.checks import at_least
+from isotherm.data.captioned import Captioned
+from isotherm.data.shards import Shards, open_shards
+from isotherm.data.sources.captions import CAPTION, Sieve
+from isotherm.data.sources.reading import stable_id
+
+IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "ppm")
+TEXTS = ("txt", "text", "caption")
+"""Parts that hold captions, one per line; those of a .json are under a usual key."""
+
+
+@dataclass(frozen=True, eq=False)
+class InShards:
+    """Images that lie in shards, by the row of their sample."""
+
+    shards: Shards
+    rows: Tensor
+
+    def source(self, index: int) -> bytes:
+        return self.shards.read(int(self.rows[index]), *IMAGES)
+
+    def take(self, index: Tensor) -> InShards:
+        return replace(self, rows=self.rows[index])
+
+
+def read(
+    path: Path,
+    split: str = "train",
+    size: int = 224,
+    caption: str | None = None,
+    longest: int = 10_000,
+    name: str | None = None,
+) -> Captioned:
+    """One split: the SPLIT*.tar of a folder, or of its folder SPLIT; else a folder or shards-{000..127}.tar, all of it.
+
+    `caption` is the key of the captions in a .json part, if it has no usual name.
+    """
+    at_least(1, size=size, longest=longest)
+    shards = open_shards(_of_split(Path(path), split))
+    has_image, has_text = shards.has(*IMAGES), shards.has(*TEXTS, "json")
+    rows = []
+    with tempfile.TemporaryFile() as text:
+        sieve = Sieve(text, longest)
+        for row in range(len(shards)):
+            place = f"{shards.shards[shards.shard[row]].path.name}: {shards.keys[row]}"
+            if not has_image[row]:
+                sieve.leave("caption", "without an image left out", place)
+                continue
+            captions = _captions(shards, row, caption, sieve, place) if has_text[row] else []
+            encoded = shards.read(row, *IMAGES)
+            if sieve.head(encoded, place) and sieve.add(stable_id(shards.keys[row]), place, captions):
+                rows.append(row)
+        images = InShards(shards, torch.tensor(rows, dtype=torch.int64))
+        return sieve.captioned(name or Path(path).name.split(".")[0], Path(path), images, size)
+
+
+def has_captions(path: Path) -> bool:
+    """Whether shards have captions and no classes."""
+    try:
+        shards = open_shards(_of_split(path, "train"))
+    except (OSError, ValueError):  # its reader says what is wrong
+        return False
+    return bool(shards.has(*TEXTS, "json").any()) and not shards.has("cls").any()
+
+
+def _of_split(path: Path, split: str) -> Path | Sequence[Path]:
+    """The shards of a split."""
+    if path.is_dir():
+        own = sorted(path.glob(f"{split}*.tar"))
+        if own:
+            return own
+        if (path / split).is_dir():
+            return path / split
+    if split != "train":
+        raise ValueError(f"{path} has no split '{split}': no {split}*.tar and no folder of that name.")
+    return path
+
+
+def _captions(shards: Shards, row: int, key: str | None, sieve: Sieve, place: str) -> list[bytes]:
+    part = shards.extension(row, *TEXTS, "json")
+    content = shards.read(row, part)
+    if part != "json":
+        return [line for line in content.splitlines() if line.strip()] or [content]
+    try:
+        record = json.loads(content.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        record = None
+    names = [key] if key is not None else [name for name in CAPTION if isinstance(record, dict) and name in record]
+    value = record.get(names[0]) if isinstance(record, dict) and names else None
+    texts = value if isinstance(value, list) else [value]
+    words = [t for t in texts if isinstance(t, str)]
+    if len(words) < len(texts):
+        sieve.leave("json part", "without a caption", place)
+    return [t.encode("utf-8", "surrogateescape") for t in words]

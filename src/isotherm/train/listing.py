@@ -1,0 +1,101 @@
+"""The runs below a folder, for `isotherm runs`: what each was, how far it came, what it knows. Without torch."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isotherm.train.layers import read_yaml
+
+CONFIG, METRICS, RESULT, LOCK = "config.yaml", "metrics.jsonl", "result.json", ".lock"
+"""The files of a run that say what it is; `isotherm.train.runs` writes them."""
+TAIL = 65_536
+"""Bytes of a metrics file that are read, from its end."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One run of a list."""
+
+    run: str
+    data: str
+    method: str
+    loss: str
+    seed: int | None
+    step: int
+    knn: float | None
+    state: str
+    """finished, running, killed, or damaged."""
+    age: float
+    """Seconds since something of it was written."""
+
+
+def runs_below(folder: Path) -> Iterator[Listed]:
+    """Every run in a folder and in those below it, in the order of their paths; folders of a run are not entered."""
+    if not folder.is_dir():
+        raise ValueError(f"no folder {folder}.")
+    now = time.time()
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        if CONFIG in names and (METRICS in names or RESULT in names):
+            folders.clear()
+            yield _listed(Path(place), folder, now)
+
+
+def _listed(run: Path, folder: Path, now: float) -> Listed:
+    path = os.fspath(run.relative_to(folder)) if run != folder else os.fspath(run)
+    age = now - max(p.stat().st_mtime for p in (run / CONFIG, run / METRICS, run / RESULT) if p.exists())
+    try:
+        config = read_yaml(run / CONFIG)
+        last = _last(run / METRICS)
+        result = json.loads((run / RESULT).read_text()) if (run / RESULT).exists() else {}
+        knn = result.get("measures", {}).get("knn")
+        state = "finished" if result else "running" if _held(run / LOCK) else "killed"
+        method, loss = (_name(config.get(part)) for part in ("method", "loss"))
+        data, seed, step = str(config.get("data")), config.get("seed"), int(result.get("steps", last.get("step", 0)))
+    except (ValueError, TypeError, AttributeError, OSError, RecursionError):
+        return Listed(path, "", "", "", None, 0, None, "damaged", age)
+    return Listed(path, data, method, loss, seed, step, knn if isinstance(knn, float) else None, state, age)
+
+
+def _name(part: Any) -> str:
+    """What a part of the settings is called, and the temperature it has, if it has one."""
+    if not isinstance(part, dict):
+        return "" if part is None else str(part)
+    temperature = part.get("temperature")
+    return str(part.get("name", "")) + ("" if temperature is None else f" τ {temperature}")
+
+
+def _last(metrics: Path) -> dict[str, Any]:
+    """The last whole line of a file of metrics, however long it is."""
+    if not metrics.exists():
+        return {}
+    with metrics.open("rb") as file:
+        file.seek(max(0, metrics.stat().st_size - TAIL))
+        lines = file.read().split(b"\n")[:-1]
+    for line in reversed(lines):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and "step" in entry:
+            return entry
+    return {}
+
+
+def _held(lock: Path) -> bool:
+    """Whether a process is at work in the run's folder: it holds the lock as long as it lives."""
+    if not lock.exists():
+        return False
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -1,0 +1,98 @@
+"""Embeddings of images and texts by two towers, and the features of those that are locked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isotherm.data.captioned import Captioned
+from isotherm.encoders.features import evaluating
+from isotherm.encoders.towers import Locked, Towers
+from isotherm.measures.pairs import PairSubject
+from isotherm.methods.clip import PairNetwork
+from isotherm.train.features import kept
+from isotherm.views import Recipe
+
+AT_ONCE = 32
+"""Images that go through a tower together: more take longer on a processor, whose cache they leave."""
+
+
+def locked_images(towers: Towers, pairs: Captioned, shown: Recipe, everyone: bool = False) -> Tensor | None:
+    """The features of all images, where their tower is locked. Broken images are found on the way."""
+    if not isinstance(towers.image, Locked):
+        return None
+    size = shown.views[0].size
+
+    def make(indices: Tensor) -> Tensor:
+        pixels, _ = pairs.decoded(indices)
+        like = next(towers.image_encoder.parameters())
+        with evaluating(towers.image):
+            shown_parts = (shown.plain(part.to(like.device), size).to(like.dtype) for part in pixels.split(AT_ONCE))
+            return torch.cat([towers.image(x).cpu() for x in shown_parts])
+
+    what = ("images", pairs.fingerprint(), pairs.size, size, shown.mean, shown.std, towers.image.digest.tolist())
+    return kept(what, len(pairs), towers.width, make, everyone)
+
+
+def locked_captions(towers: Towers, pairs: Captioned, everyone: bool = False) -> Tensor | None:
+    """The features of all captions by their numbers, where the tower of text is locked."""
+    if not isinstance(towers.text, Locked):
+        return None
+    encoder: Any = towers.text_encoder
+    what = ("captions", pairs.fingerprint(), encoder.pooling, encoder.longest, towers.text.digest.tolist())
+
+    def make(numbers: Tensor) -> Tensor:
+        features: Tensor = encoder.encode(pairs.captions(numbers))
+        return features
+
+    return kept(what, len(pairs.starts), towers.widths[1], make, everyone)
+
+
+@torch.no_grad()
+def embed_images(network: PairNetwork, pairs: Captioned, shown: Recipe) -> Tensor:
+    """float32 (N, width): embeddings of images as they are; features of a locked tower come from disk."""
+    features = locked_images(network.encoder, pairs, shown)
+    if features is not None:
+        return embed_features(network, features)
+    parts = torch.arange(len(pairs)).split(AT_ONCE)
+    return torch.cat([embed_pixels(network, pairs.decoded(part)[0], shown) for part in parts])
+
+
+def embed_features(network: PairNetwork, features: Tensor) -> Tensor:
+    """The same of what the image tower made of images."""
+    with evaluating(network):
+        return network.image(features.to(_like(network))).float().cpu()
+
+
+def embed_pixels(network: PairNetwork, pixels: Tensor, shown: Recipe) -> Tensor:
+    parts = []
+    for part in pixels.split(AT_ONCE):
+        x = shown.plain(part.to(_like(network).device), shown.views[0].size)
+        with evaluating(network):
+            parts.append(network.image(x.to(_like(network).dtype)).float().cpu())
+    return torch.cat(parts)
+
+
+def embed_texts(network: PairNetwork, texts: Sequence[str], features: Tensor | None = None) -> Tensor:
+    """float32 (N, width): embeddings of texts, or of what a locked tower made of them."""
+    if features is None:
+        features = network.encoder.text_encoder.encode(texts)
+    with evaluating(network):
+        return network.text(features.to(_like(network))).float().cpu()
+
+
+def _like(network: PairNetwork) -> Tensor:
+    """A weight of its heads: where features must be, in which precision."""
+    return next(network.head.parameters(), torch.empty(()))
+
+
+def pair_subject(network: PairNetwork, pairs: Captioned, shown: Recipe) -> PairSubject:
+    """Embeddings of images and of all their captions, to be measured."""
+    numbers, owner = pairs.numbers()
+    by_caption = locked_captions(network.encoder, pairs)
+    features = None if by_caption is None else by_caption[numbers]
+    texts = embed_texts(network, pairs.captions(numbers) if features is None else (), features)
+    return PairSubject(embed_images(network, pairs, shown), texts, owner)
