@@ -9,7 +9,7 @@ DEV := $(VENV)/.dev
 PEERS := .venv-peers
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo quick test coverage check lint bench gpu-check site dist clean
+.PHONY: demo quick test coverage check lint bench gpu-check fuzz site dist clean
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --scale demo --out demo/temperature
@@ -42,6 +42,10 @@ bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of it
 gpu-check: $(DEV)  ## the fused kernels of this machine's GPU against float64, two GPUs against one, the loss benchmark
 	$(RUN)/python -m pytest -v tests/engine/on_gpu.py
 	$(RUN)/isotherm bench losses --device cuda --pairs 1024 4096 8192 --json gpu-check.json
+
+TIME ?= 1h
+fuzz: $(DEV)  ## damaged files against every reader for TIME (1h); the suite has a seeded minute of it
+	PYTHONPATH=tests $(RUN)/python tests/attacks/fuzz.py --time $(TIME)
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "isotherm needs Python 3.11, 3.12 or 3.13 with venv; say PYTHON=… if yours has another name"; exit 1; }

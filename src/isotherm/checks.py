@@ -6,7 +6,8 @@ import difflib
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Word = TypeVar("Word", bound=str)
@@ -20,6 +21,18 @@ def did_you_mean(name: str, known: Iterable[str], listed: Sequence[str] | None =
         return f"; did you mean '{close[0]}'?"
     listed = known if listed is None else listed
     return f"; {lead}: {', '.join(listed)}." if listed else "."
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Whatever a damaged file makes its reader raise, as a sentence that begins with `what`; refusals pass."""
+    try:
+        yield
+    except (ValueError, OSError, MemoryError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".:")
+        raise ValueError(f"{what}: {said}.") from error
 
 
 def one_of(name: str, value: Word, allowed: Sequence[Word]) -> Word:

@@ -25,6 +25,7 @@ class _Parser(argparse.ArgumentParser):
         if wrong:
             choices = [c.strip(" '") for c in wrong[2].split(",")]
             message = f"no '{wrong[1]}' here{did_you_mean(wrong[1], choices)}"
+        message = message.replace("\n", "\\n")  # as in `_told`: a word with an end of line in it could forge another
         self.exit(2, f"{self.prog}: {message}\n")
 
 

@@ -208,7 +208,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
                 raise ValueError("--pairs looks at two modalities, without --labels and --views; leave those out.")
             paired = inspection.run_pairs(file, arguments.pairs, reading, output)
         else:
-            health = inspection.run(file, reading, output, arguments.map)
+            health = inspection.run(file, reading, output, arguments.map, note)
     if arguments.pairs is not None:
         _pairs(console, paired)
     else:

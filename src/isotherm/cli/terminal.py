@@ -37,6 +37,8 @@ def mistakes() -> Iterator[None]:
         raise
     except (ValueError, TypeError, OSError) as mistake:
         raise UsersMistake(str(mistake)) from mistake
+    except RecursionError as error:
+        raise UsersMistake("something is nested too deeply to be read; no file of ours is.") from error
     except (MemoryError, RuntimeError) as error:
         wanted = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
         if wanted is None and not isinstance(error, MemoryError):

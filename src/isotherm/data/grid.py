@@ -10,6 +10,7 @@ from torch import Tensor
 
 from isotherm.data.images import Images
 from isotherm.data.probing import append_bits
+from isotherm.files import write_whole
 from isotherm.views import Recipe
 
 GAP = 3
@@ -36,7 +37,7 @@ def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int =
             top, left = GAP + i * (edge + GAP), GAP + j * (width + GAP)
             sheet[:, top : top + edge, left : left + tile.shape[2]] = tile
     out.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(sheet.permute(1, 2, 0).numpy()).save(out)
+    write_whole(out, lambda file: Image.fromarray(sheet.permute(1, 2, 0).numpy()).save(file, "PNG"))
 
 
 def _tile(x: Tensor, images: Images, edge: int) -> Tensor:

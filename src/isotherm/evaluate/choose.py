@@ -9,6 +9,7 @@ from isotherm.encoders import text
 from isotherm.evaluate import image_text, images, sentences
 from isotherm.evaluate.assessment import Evaluator
 from isotherm.train import runs
+from isotherm.train.choice import Choice
 from isotherm.train.modality import ImageModality, ImageTextModality, SentenceModality, modality_for
 
 EVALUATORS: Mapping[str, Evaluator] = {
@@ -32,7 +33,7 @@ def noun_of(source: str) -> str:
         raise ValueError(f"{source} is a file, a run's folder is wanted. Embeddings: isotherm inspect {source}")
     if (folder / runs.CONFIG).exists():
         settings = runs.read_config(folder)
-        parts = (settings.get(part, {}).get("name") for part in ("encoder", "method"))
+        parts = (Choice.of(settings.get(part) or {}).name or None for part in ("encoder", "method"))
         return modality_for(str(settings.get("data")), *parts).noun
     if (folder / "config.json").exists():
         return SentenceModality.noun

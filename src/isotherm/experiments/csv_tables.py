@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from isotherm.screen import visible
 
 DIGITS, OF_SPREAD = 5, 2
 """Significant digits of a mean, and of a standard deviation."""
+FORMULA = re.compile(r"[=+@-](?!(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$)", re.IGNORECASE)
+"""How a text begins that a spreadsheet would compute; a number with its sign is one."""
 CLAIM = ["claim", "paper", "verdict", "what", "effect", "low", "high", "counts", "least", "unit", "seeds", "remedy"]
 
 
@@ -104,9 +107,13 @@ def _rounded(value: float) -> float | None:
 
 def _csv(rows: Iterable[Sequence[Any]]) -> str:
     written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows([_cell(cell) for cell in row] for row in rows)
+    csv.writer(written, lineterminator="\n").writerows([as_cell(cell) for cell in row] for row in rows)
     return written.getvalue()
 
 
-def _cell(cell: Any) -> Any:
-    return visible(" ".join(cell.split())) if isinstance(cell, str) else cell
+def as_cell(cell: Any) -> Any:
+    """A cell on one line that a spreadsheet shows and does not compute: a formula gets an apostrophe before it."""
+    if not isinstance(cell, str):
+        return cell
+    shown = visible(" ".join(cell.split()))
+    return f"'{shown}" if FORMULA.match(shown) else shown

@@ -94,7 +94,7 @@ def _about(path: Path) -> About:
     try:
         stored = json.loads(path.read_text())
         return About(**{f.name: stored[f.name] for f in fields(About) if f.name in stored})
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{path} is damaged; delete it, and `isotherm study NAME --out {path.parent}` writes it again."
         ) from error

@@ -39,9 +39,9 @@ def expand(
         sets.named(data_name)
     points, groups = [], groups_at(study, scale)
     for arm in study.arms:
-        for varied, seed in _grid(arm, size, seeds, more):
-            config = _config(study, arm, varied, seed, size, data_name)
-            points.append(Point(arm.name, varied, seed, config, groups))
+        for varied, own in itertools.groupby(_grid(arm, size, seeds, more), key=lambda each: each[0]):
+            config = _config(study, arm, varied, size, data_name)  # slow, and the same for every seed
+            points += [Point(arm.name, varied, seed, replace(config, seed=seed), groups) for _, seed in own]
     if not points:
         raise ValueError(f"study {study.name} has no runs at scale {scale}: give it arms, and values to vary.")
     doors.allow(*(name for point in points for name in doors.outside_names(point.config.as_dict())))
@@ -59,11 +59,11 @@ def _grid(arm: Arm, scale: Scale, seeds: int | None, more: Mapping[str, int]) ->
             yield varied, seed
 
 
-def _config(study: Study, arm: Arm, varied: Settings, seed: int, scale: Scale, data: str) -> Config:
+def _config(study: Study, arm: Arm, varied: Settings, scale: Scale, data: str) -> Config:
     settings: Settings = {}
     for layer in (study.base, scale.settings, scale.data.get(data, {}), {"data": data}, arm.settings, varied):
         settings = merge(settings, nested(layer))
-    for layer in (scale.adjust(settings), varied, {"seed": seed}):
+    for layer in (scale.adjust(settings), varied):
         settings = merge(settings, nested(layer))
     try:
         return configure(settings)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,6 +163,7 @@ class Record:
     def from_json(cls, line: str, runs: Path) -> Record:
         """From a line of records.jsonl, whose runs lie in this folder; early lines say less, of finished runs only."""
         r = json.loads(line)
+        _check_types(r)
         same = {name: r[name] for name in ("arm", "varied", "seed", "key", "measures", "seconds")}
         later = ("state", "failure", "versions", "fingerprint", "training")
         groups = None if r.get("groups") is None else tuple(r["groups"])
@@ -295,6 +296,25 @@ class Records:
         return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values)
 
 
+STORED: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("arm", "key", "folder", "state", "failure", "fingerprint"), str),
+    **dict.fromkeys(("varied", "measures", "config", "versions"), dict),
+    **{"seed": int, "seconds": (int, float), "groups": (list, type(None)), "warnings": list, "training": list},
+}
+"""What a line of records.jsonl holds, by type."""
+
+
+def _check_types(stored: Any) -> None:
+    """Refuse what no version has written; a run's folder lies among the others."""
+    for name, kind in STORED.items():
+        if name in stored and not isinstance(stored[name], kind):
+            raise TypeError(f"{name} is {stored[name]!r:.60}")
+    if stored.get("state", "finished") not in get_args(State) or Path(stored["folder"]).name != stored["folder"]:
+        raise ValueError("no state, or no folder, of a run")
+    if not all(isinstance(line, dict) for line in stored.get("training", ())):
+        raise TypeError("training holds lines")
+
+
 def _reading(measures: Settings, instead: Mapping[str, str]) -> Settings:
     others = {name: value for name, value in measures.items() if name not in instead}
     return others | {name: measures[other] for name, other in instead.items() if other in measures}
@@ -303,15 +323,26 @@ def _reading(measures: Settings, instead: Mapping[str, str]) -> Settings:
 def training_of(folder: Path) -> list[Settings]:
     """What a run's folder has of its training: the mean loss and what was measured, by epoch, few digits and lines."""
     path = folder / "metrics.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     epochs = [
         {name: rounded(value) for name, value in line.items() if name not in LEFT_OUT and usable(value)}
-        for line in lines
-        if "loss_mean" in line
+        for line in _epoch_lines(path)
     ]
     every = max(1, -(-len(epochs) // LINES))
     last = len(epochs) - 1
     return [e for i, e in enumerate(epochs) if (last - i) % every == 0 or e.keys() - {"epoch", "loss_mean"}]
+
+
+def _epoch_lines(path: Path) -> Iterator[Settings]:
+    """The lines of metrics about whole epochs; of a million others none is read, nor kept."""
+    if not path.exists():
+        return
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                if '"loss_mean"' in line and isinstance(entry := json.loads(line), dict):
+                    yield entry
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: a line of it is no JSON. Bring it back.") from error
 
 
 def rounded(value: Any, digits: int = 4) -> Any:
@@ -332,7 +363,7 @@ def stored(path: Path, runs: Path) -> list[Record]:
     """The records of a file, if there is one; a ValueError if it is damaged."""
     try:
         return [Record.from_json(line, runs) for line in path.read_text().splitlines()] if path.exists() else []
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path} is damaged or empty; the command that made the study writes it again.") from None
 
 

@@ -20,6 +20,7 @@ import isotherm
 from isotherm import files
 from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.comparing import differences
+from isotherm.experiments.csv_tables import as_cell
 from isotherm.experiments.drawn import Drawn, charts_of, draw_figures
 from isotherm.experiments.execute import About
 from isotherm.experiments.judging import Judged, by_chance, count, judge
@@ -367,11 +368,12 @@ def as_csv(records: Records) -> str:
     taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list | dict)))
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(["arm", *varied, "seed", "key", "state", "failure", "seconds", *taken])
+    writer.writerow(["arm", *map(as_cell, varied), "seed", "key", "state", "failure", "seconds", *map(as_cell, taken)])
     for r in records.planned:
         values = [r.varied.get(k, "") for k in varied]
         measured = [r.measures[k] if r.has(k) else "" for k in taken]
-        writer.writerow([r.arm, *values, r.seed, r.key, r.state, r.failure, r.seconds, *measured])
+        cells = [r.arm, *values, r.seed, r.key, r.state, r.failure, r.seconds, *measured]
+        writer.writerow([as_cell(cell) for cell in cells])
     return written.getvalue()
 
 

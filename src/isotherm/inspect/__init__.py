@@ -20,7 +20,7 @@ from isotherm.inspect.health import Health, examine, examine_embedding
 from isotherm.inspect.inspection import Inspection, inspection_of
 from isotherm.inspect.page import LAYOUTS, page_of
 from isotherm.inspect.pairs import PairHealth, examine_pairs, inspect_pairs, page_of_pairs
-from isotherm.inspect.reading import WHOLE, Embedding, Reading, read
+from isotherm.inspect.reading import WHOLE, Embedding, Reading, read, seconds_for
 from isotherm.report import Page
 
 __all__ = [
@@ -66,13 +66,29 @@ NOWHERE = Output()
 """Nothing is written."""
 
 
-def run(path: Path | str, reading: Reading = WHOLE, output: Output = NOWHERE, layout: str = "tsne") -> Health:
-    """Read a file, examine it, and write the page and the numbers where asked."""
+SOON = 10.0
+"""Seconds below which nobody needs to be told how long it takes."""
+
+
+def run(
+    path: Path | str,
+    reading: Reading = WHOLE,
+    output: Output = NOWHERE,
+    layout: str = "tsne",
+    note: Callable[[str, str], None] = lambda stage, detail: None,
+) -> Health:
+    """Read a file, examine it, and write the page and the numbers where asked; `note` hears how long it will take."""
     if layout not in LAYOUTS:
         raise ValueError(f"no layout '{layout}'; there is: {', '.join(LAYOUTS)}.")
     output.check(Path(path))
     embedding = reading.read(path)
-    health = examine_embedding(embedding, reading.seed)
+    n, d = embedding.z.shape
+    seconds = seconds_for(n, d)
+    if seconds > SOON:
+        long = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+        note(f"examining all pairs of {n:,} × {d:,}: about {long}", "")
+    sampled = reading.sample is not None and reading.sample < embedding.total
+    health = examine_embedding(embedding, reading.seed, sampled)
     output.write(lambda: page_of(health, embedding, layout, reading.seed, output.command), health.as_dict())
     return health
 

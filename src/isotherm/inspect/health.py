@@ -28,6 +28,8 @@ from isotherm.report import Finding, number
 Floats = NDArray[np.float64]
 DIRECTIONS = 64
 """Random directions the embedding is looked at along."""
+PARTS, LEAST = 8, 64
+"""Into how many parts a sample is divided to see its errors, and rows that a part has at least."""
 PROJECTION_EDGES = np.linspace(-4, 4, 41)
 
 
@@ -85,6 +87,8 @@ class Health:
     """Rows that repeat an earlier one exactly."""
     constant_columns: tuple[int, ...]
     findings: tuple[Finding, ...]
+    errors: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Of a sample: the standard error of a measure as an estimate of the whole file's; only of those that are one."""
 
     @property
     def around(self) -> Around:
@@ -166,9 +170,9 @@ def values_of(z: Tensor, labels: Tensor | None = None, views: Tensor | None = No
     return _values(subject, _labelled(subject, labels)[0])
 
 
-def examine_embedding(embedding: Embedding, seed: int = 0) -> Health:
-    """All measures of what was read from a file."""
-    return examine(
+def examine_embedding(embedding: Embedding, seed: int = 0, sampled: bool = False) -> Health:
+    """All measures of what was read from a file; of a sample of its rows, with their errors."""
+    health = examine(
         embedding.z,
         embedding.labels,
         embedding.views,
@@ -177,6 +181,42 @@ def examine_embedding(embedding: Embedding, seed: int = 0) -> Health:
         notes=embedding.notes,
         seed=seed,
     )
+    return _with_errors(health, embedding, seed) if sampled and len(embedding.z) >= PARTS * LEAST else health
+
+
+def _with_errors(health: Health, embedding: Embedding, seed: int) -> Health:
+    """How far a measure of the sample may be from that of the whole file, from eighths of the sample.
+
+    The deviation over the parts, over the root of their number, is the standard error of their mean (batch means). A
+    measure whose parts differ from the whole by more than that explains depends on how many rows there are, as
+    neighbours do: what a sample says of it is not what the file would.
+    """
+    z, labels, views = embedding.z, embedding.labels, embedding.views
+    parts = [
+        values_of(
+            z[i::PARTS],
+            labels if labels is None else labels[i::PARTS],
+            views[i::PARTS] if isinstance(views, Tensor) else None,
+            seed,
+        )
+        for i in range(PARTS)
+    ]
+    errors, sized = {}, []
+    for name, value in health.values.items():
+        each = np.array([part[name] for part in parts if name in part])
+        if len(each) < PARTS:
+            continue
+        error = float(each.std(ddof=1) / math.sqrt(PARTS))
+        if abs(each.mean() - value) > max(4 * error, 0.005 * abs(value)):
+            sized.append(measures()[name].title)
+        else:
+            errors[name] = error
+    said = ", ".join(f"{measures()[name].title} ± {number(error, 2)}" for name, error in errors.items())
+    text = f"Standard errors for being a sample: {said}."
+    if sized:
+        text += f" What depends on the number of rows is the sample's own, not the file's: {', '.join(sized)}."
+    note = Finding("look", text, f"from {PARTS} parts of the sample")
+    return dataclasses.replace(health, errors=errors, findings=(*health.findings, note))
 
 
 def _labelled(subject: Examined, labels: Tensor | None) -> tuple[Examined | None, list[Finding]]:

@@ -148,12 +148,17 @@ def _usable(whole: Embedding, missing: Tensor, source: str, drop: bool, notes: l
     return dataclasses.replace(whole, **parts)
 
 
+def seconds_for(n: int, d: int) -> float:
+    """About how long all pairs of so many rows take, on two cores that have nothing else to do."""
+    return (n / 50_000) ** 2 * (d / 128) * 10
+
+
 def _chosen(path: Path, total: int, d: int, sample: int | None, seed: int, notes: list[Finding]) -> Array | None:
     """Which rows are to be read, None for all; what is to be said of it."""
     if sample is not None and sample < 2:
         raise ValueError(f"a sample needs at least 2 rows, got {sample}.")
     if sample is None and total > LIMIT:
-        hours = (total / 50_000) ** 2 * (d / 128) * 10 / 3600
+        hours = seconds_for(total, d) / 3600
         raise ValueError(
             f"{path} holds {total:,} embeddings; all pairs of them would take about {number(hours, 2)} hours. "
             f"Give a sample, such as --sample 50000 (or --sample {total} for all of them)."

@@ -23,7 +23,8 @@ Given = ParamSpec("Given")
 
 
 def uncompiled(function: Callable[Given, Tensor]) -> Callable[Given, Tensor]:
-    """Inside `torch.compile`, call the function as it is: the engine's tiles gain nothing from being traced.
+    """Inside `torch.compile`, call the function as it is: the engine's tiles gain nothing from being traced. Inside
+    `torch.func`, which would say something about `setup_context`, refuse.
 
     `torch.compiler.disable` as a plain decorator would import the compiler, a second, for everybody.
     """
@@ -32,6 +33,11 @@ def uncompiled(function: Callable[Given, Tensor]) -> Callable[Given, Tensor]:
     def call(*args: Given.args, **settings: Given.kwargs) -> Tensor:
         if torch.compiler.is_compiling():
             return torch.compiler.disable(function)(*args, **settings)  # type: ignore[no-any-return]
+        if torch._C._are_functorch_transforms_active():
+            raise RuntimeError(
+                "isotherm's losses do not run inside torch.func (grad, vjp, jvp, vmap, hessian): their backward pass "
+                "is written by hand. Call the loss outside of it, and backward() or torch.autograd.grad on its value."
+            )
         return function(*args, **settings)
 
     return call

@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from isotherm.screen import visible
+
 Values = Sequence[float] | NDArray[Any]
 Series = TypeVar("Series")
 
@@ -193,7 +195,9 @@ def _plain(value: Any) -> Any:
         return {
             k: _plain(v) for k, v in parts.items() if not (v is None or v is False or (isinstance(v, str) and not v))
         }
-    if isinstance(value, bool | str) or value is None:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, np.ndarray):
         value = value.tolist()

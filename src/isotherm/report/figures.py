@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from isotherm.files import write_bytes
 from isotherm.report.charts import Bars, Chart, Drawing, HeatMap, Histogram, Lines, Picture, Scatter
 from isotherm.report.page import number
 
@@ -27,12 +29,14 @@ def draw(chart: Drawing, path: Path | str, width: float = 6.4, dpi: int = 160) -
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(chart, Picture):
-        path.write_bytes(chart.png)
+        write_bytes(path, chart.png)
         return path
     # texts are texts: a dollar starts no formula, and a letter that the font lacks is no reason to fail
     with rc_context({"text.parse_math": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph .* missing")
-        _drawn(chart, width).savefig(path, dpi=dpi)
+        drawn = io.BytesIO()
+        _drawn(chart, width).savefig(drawn, format="png", dpi=dpi)
+    write_bytes(path, drawn.getvalue())
     return path
 
 

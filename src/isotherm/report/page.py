@@ -19,6 +19,7 @@ from typing import Literal
 
 from isotherm.files import write_text
 from isotherm.report.charts import Drawing, Picture, as_json
+from isotherm.screen import visible
 
 Level = Literal["good", "look", "bad"]
 DENSE = 8
@@ -225,7 +226,8 @@ class Page:
 
 
 def _text(value: object) -> str:
-    return html.escape(str(value))
+    """As text, and nothing else: what turns the direction of a line or cannot be seen is shown as its escape."""
+    return html.escape(visible(str(value)))
 
 
 def _shown(value: object) -> str:

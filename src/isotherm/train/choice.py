@@ -27,6 +27,8 @@ class Choice(Mapping[str, Any]):
     @classmethod
     def of(cls, mapping: Mapping[str, Any]) -> Self:
         """From ``{name: …, setting: …}``, and ``code: …`` of something from outside the package."""
+        if not isinstance(mapping, Mapping):
+            raise ValueError(f"a name, or {{name: …, settings}} was wanted; got {mapping!r:.60}.")
         name = str(mapping.get("name", ""))
         own = ("name", "code") if doors.is_outside(name) else ("name",)
         code = str(mapping.get("code", "")) if "code" in own else ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import yaml
 from safetensors.torch import load_file
 
 from isotherm import doors, files
+from isotherm.checks import refusing
 from isotherm.encoders import Encoder
 from isotherm.encoders.text import HUB, TextEncoder, pretrained
 from isotherm.methods import Method
@@ -157,15 +158,16 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     card = _card(card_path)
     if DIGEST in card and card[DIGEST] != digest(path):
         raise ValueError(f"{path} is not the file that {card_path.name} was written for: it is damaged or another's.")
-    if "model" in card:
-        return pretrained(f"{HUB}{path.parent / card['model']}", card["pooling"]).eval()
-    choice = Choice.of(card["encoder"])
-    doors.refuse_strangers(choice.name, card_path)
-    if choice.code and choice.stamped().code not in ("", choice.code):
-        raise ValueError(f"{card_path}: {choice.name} has changed since this run. Bring the old file back.")
-    encoder = encoder_of(choice, card["channels"], card["size"])
-    encoder.load_state_dict(load_file(path))
-    return encoder.eval()
+    with refusing(f"{card_path} does not describe the encoder in {path.name}"):
+        if "model" in card:
+            return pretrained(f"{HUB}{path.parent / card['model']}", card["pooling"]).eval()
+        choice = Choice.of(card["encoder"])
+        doors.refuse_strangers(choice.name, card_path)
+        if choice.code and choice.stamped().code not in ("", choice.code):
+            raise ValueError(f"{card_path}: {choice.name} has changed since this run. Bring the old file back.")
+        encoder = encoder_of(choice, card["channels"], card["size"])
+        encoder.load_state_dict(load_file(path))
+        return encoder.eval()
 
 
 def _card(path: Path) -> Settings:
@@ -189,17 +191,19 @@ def unfinished(out: Path) -> str:
 
 def reopen(out: Path) -> Opened:
     """A run as it stands in its folder, with its last weights (or their average if the run kept one)."""
-    config, weights = _opened(out)
-    return modality_of(config).reopen(out, config, weights)
+    with _together(out):
+        config, weights = _opened(out)
+        return modality_of(config).reopen(out, config, weights)
 
 
 def open_run(out: Path) -> OpenedImages:
     """A run on images: its network and its data."""
-    config, weights = _opened(out)
-    modality = modality_of(config)
-    if modality is not ImageModality:
-        raise ValueError(f"{out} learnt from {modality.noun}, and this is about images.")
-    return ImageModality.reopen(out, config, weights)
+    with _together(out):
+        config, weights = _opened(out)
+        modality = modality_of(config)
+        if modality is not ImageModality:
+            raise ValueError(f"{out} learnt from {modality.noun}, and this is about images.")
+        return ImageModality.reopen(out, config, weights)
 
 
 def open_pairs(out: Path) -> OpenedPairs:
@@ -213,21 +217,28 @@ def open_pairs(out: Path) -> OpenedPairs:
 
 def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:
     """What a run made of sentences: its settings, and its encoder; no data is read."""
-    config, weights = _opened(out)
-    modality = modality_of(config)
-    if modality is not SentenceModality:
-        raise ValueError(f"{out} learnt from {modality.noun} ({config.data}), and this is about sentences.")
-    return config, SentenceModality.reopen(out, config, weights).encoder
+    with _together(out):
+        config, weights = _opened(out)
+        modality = modality_of(config)
+        if modality is not SentenceModality:
+            raise ValueError(f"{out} learnt from {modality.noun} ({config.data}), and this is about sentences.")
+        return config, SentenceModality.reopen(out, config, weights).encoder
 
 
 def open_method(out: Path) -> Method:
     """A run's method as it stands in its folder, with all it remembers: iSogCLR's temperatures, TaU's uncertainty."""
-    config, saved = _recorded(out)
-    method = build(config, out).method
-    if config.precision == "64-true":
-        method.double()
-    method.load_state_dict(saved["method"])
-    return method.eval()
+    with _together(out):
+        config, saved = _recorded(out)
+        method = build(config, out).method
+        if config.precision == "64-true":
+            method.double()
+        method.load_state_dict(saved["method"])
+        return method.eval()
+
+
+def _together(out: Path) -> AbstractContextManager[None]:
+    """What comes of settings and weights that are not of one run, in a sentence."""
+    return refusing(f"{out}: its {CONFIG} and {CHECKPOINT} do not belong together, or one is damaged")
 
 
 def _opened(out: Path) -> tuple[Config, Weights]:

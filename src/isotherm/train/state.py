@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import save as as_bytes
 
+from isotherm.checks import refusing
 from isotherm.data import fingerprints
 from isotherm.files import DiskFull, Json, reason, write_json, write_whole
 from isotherm.methods import Method, MomentumCopy
@@ -87,6 +88,10 @@ class State:
         if changed:
             raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
         refuse_other_items(self.config, saved, self.fingerprint)
+        with refusing("the checkpoint does not fit this run; it is damaged, or another version's"):
+            self._take(saved)
+
+    def _take(self, saved: Saved) -> None:
         self.method.load_state_dict(saved["method"])
         ways = [{name: group.get(name) for name in WAYS} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(saved["optimizer"] if "optimizer" in saved else saved["optimiser"])
@@ -132,8 +137,9 @@ def load_checkpoint(path: Path) -> Saved:
 def how_far(path: Path) -> tuple[int, int | None]:
     """At which step a checkpoint that loads was written, and of how many: earlier versions did not say. It is not read
     whole."""
-    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    return state["step"], state.get("steps")
+    with refusing(f"{path} is no checkpoint that loads"):
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return state["step"], state.get("steps")
 
 
 def check_intact(path: Path) -> None:

@@ -129,7 +129,7 @@ def _strip(shown: Sequence[tuple[str, Tensor]]) -> bytes:
     for i, (words, image) in enumerate(shown):
         axes = figure.add_subplot(rows, across, i + 1)
         axes.imshow(image.permute(1, 2, 0)[..., :3].squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=1)
-        axes.set_title(words, y=-0.12, va="top", fontsize=8)
+        axes.set_title(words, y=-0.12, va="top", fontsize=8, parse_math=False)
         axes.set_axis_off()
     result = io.BytesIO()
     figure.savefig(result, format="png", dpi=110)

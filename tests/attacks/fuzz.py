@@ -1,0 +1,108 @@
+"""`make fuzz TIME=2h`: the attacks of test_files.py with ever new damage, until the time is over.
+
+    PYTHONPATH=tests python tests/attacks/fuzz.py [--time 1h] [--only NAME …] [--seed N] [--out fuzz]
+    PYTHONPATH=tests python tests/attacks/fuzz.py --atheris npy [libFuzzer's options]
+
+The second is guided by coverage, where atheris is installed. Every finding is written to the folder: the damaged file,
+the edits, and what happened; exit code 1 if there are any. What is found becomes a test in test_findings.py.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import torch
+
+from attack import attack, whole
+from edits import KINDS, Edit
+from isotherm.cli.terminal import seconds
+from targets import TARGETS, Target
+from watch import Broken
+
+
+def drawn(rng: random.Random) -> list[Edit]:
+    """Some edits: of the beginning, the end, or anywhere."""
+    places = (lambda: rng.randrange(256), lambda: -1 - rng.randrange(256), lambda: rng.randrange(1 << 16))
+    return [
+        Edit(rng.choice(KINDS), rng.choice(places)(), rng.randint(1, 64), rng.randrange(1 << 16))
+        for _ in range(rng.randint(1, 4))
+    ]
+
+
+def run(targets: list[Target], until: float, seed: int, out: Path) -> int:
+    """Attack the targets in turn, quick ones more often; how many findings there were."""
+    place = Path(tempfile.mkdtemp(prefix="isotherm-fuzz-"))
+    counts, findings = dict.fromkeys((t.name for t in targets), 0), {}
+    for target in targets:
+        whole(target, place / "here")
+    rng, turn = random.Random(seed), 0
+    while time.monotonic() < until:
+        turn += 1
+        for target in targets:
+            if turn % target.cost or time.monotonic() > until:
+                continue
+            way, changes = rng.randrange(8), drawn(rng)
+            counts[target.name] += 1
+            try:
+                attack(target, place / "here", way, changes)
+            except Broken as broken:
+                cause = broken.__cause__
+                frames = traceback.extract_tb(cause.__traceback__) if cause else []
+                ours = [f for f in frames if "/isotherm/" in f.filename] or frames
+                key = (target.name, type(cause).__name__, ours[-1].lineno if ours else str(broken)[-40:])
+                if key not in findings:
+                    findings[key] = broken
+                    kept = out / f"{target.name.replace(' ', '-')}-{len(findings)}"
+                    shutil.rmtree(kept, ignore_errors=True)
+                    shutil.copytree(place / "here", kept)
+                    said = "".join(traceback.format_exception(cause)) if cause else ""
+                    (kept / "finding.txt").write_text(f"way {way}\n{changes!r}\n{broken}\n\n{said}")
+                    print(f"{target.name}: {broken!s:.300}\n  kept in {kept}", flush=True)
+    shutil.rmtree(place)
+    print(f"{sum(counts.values()):,} attacks, {len(findings)} findings; seed {seed}")
+    print(", ".join(f"{name} {count}" for name, count in counts.items()))
+    return len(findings)
+
+
+def guided(name: str, options: list[str]) -> None:
+    """libFuzzer's own bytes, kept where they reach new lines of ours."""
+    import atheris  # noqa: PLC0415 - not on every machine
+
+    target = next(t for t in TARGETS if t.name == name)
+    place = Path(tempfile.mkdtemp(prefix="isotherm-fuzz-")) / "here"
+    whole(target, place)
+    files = dict(target.files())
+    first = next(iter(files))
+    corpus = place.parent / "corpus"
+    corpus.mkdir()
+    (corpus / "valid").write_bytes(files[first])
+
+    def once(content: bytes) -> None:
+        attack(Target(name, lambda: files | {first: content}, target.use, outputs=target.outputs), place, None, [])
+
+    atheris.instrument_all()
+    atheris.Setup([sys.argv[0], *options, str(corpus)], once)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--time", type=seconds, default=3600.0, help="how long: 90s, 45m, 2h (1h)")
+    parser.add_argument("--only", nargs="*", default=[], help="targets by name")
+    parser.add_argument("--seed", type=int, default=None, help="of the damage (the clock)")
+    parser.add_argument("--out", type=Path, default=Path("fuzz"), help="where findings go (fuzz)")
+    parser.add_argument("--atheris", metavar="NAME", help="one target, guided by coverage")
+    arguments, rest = parser.parse_known_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    if arguments.atheris:
+        guided(arguments.atheris, rest)
+    chosen = [t for t in TARGETS if not arguments.only or t.name in arguments.only]
+    seed = arguments.seed if arguments.seed is not None else time.time_ns() % 2**32
+    sys.exit(1 if run(chosen, time.monotonic() + arguments.time, seed, arguments.out) else 0)

@@ -1,0 +1,95 @@
+"""What fuzzing found, each with the damage that showed it: once a traceback, since then a sentence."""
+
+import json
+
+import pytest
+
+from attack import attack
+from edits import Edit
+from targets import TARGETS
+
+TARGET = {target.name: target for target in TARGETS}
+
+
+def put(name, content, tmp_path):
+    """The target read with this content instead of its own; it must be refused in a sentence."""
+    target = TARGET[name]
+    files = dict(target.files())
+    first = next(iter(files))
+    changed = type(target)(name, lambda: files | {first: content(files[first])}, target.use, outputs=target.outputs)
+    assert attack(changed, tmp_path / "here", None, []) == 2
+
+
+def with_entries(**entries):
+    """JSON with other values; of lines, in the first."""
+
+    def changed(content):
+        head, *rest = content.splitlines() if b"}\n{" in content else [content]
+        return b"\n".join([json.dumps({**json.loads(head), **entries}).encode(), *rest])
+
+    return changed
+
+
+def of_version_25(content):
+    """An archive that says a later zip is needed to unpack it."""
+    at = content.index(b"PK\1\2") + 6
+    return content[:at] + b"\xff" + content[at + 1 :]
+
+
+def without(name):
+    return lambda content: json.dumps({k: v for k, v in json.loads(content).items() if k != name}).encode()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("images npy", lambda c: c.replace(b"'shape': (6, 8, 8, 3)", b"'shape': (6, 8, 8, 3 ")),  # tokenize.TokenError
+        ("images npz", of_version_25),  # NotImplementedError
+        ("encoder's card", without("channels")),  # KeyError
+        ("encoder's card", with_entries(encoder=["convnet"])),  # AttributeError
+        ("encoder's card", with_entries(channels=None)),  # TypeError with a stack of C++
+        ("records", with_entries(varied=True)),  # AttributeError
+        ("records", with_entries(config={"encoder": ["convnet"]})),  # AttributeError
+        ("records", with_entries(folder="../../elsewhere")),  # a folder that is not the study's
+        ("records", lambda c: b"[" * 100_000),  # RecursionError
+        ("about", lambda c: b'{"study":' + b"[" * 100_000),  # RecursionError
+        ("metrics", lambda c: b'{"loss_mean":' + b"[" * 100_000),  # RecursionError
+        ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 8\n")),  # RuntimeError: Missing key(s)
+        ("a run's settings", lambda c: c.replace(b"encoder:\n", b"encoder: [3]\nother:\n")),  # AttributeError
+    ],
+)
+def test_it_is_a_sentence_now(name, content, tmp_path):
+    put(name, content, tmp_path)
+
+
+def test_an_attack_that_breaks_a_promise_is_noticed(tmp_path):
+    """The harness itself: a reader that runs what it reads, fails, hangs on to memory or leaves half an output."""
+    import os  # noqa: PLC0415
+
+    from watch import MEMORY, Broken, harmless  # noqa: PLC0415
+
+    def unpacks():
+        assert len(b"x" * (MEMORY + (1 << 26)))
+
+    def half():
+        (tmp_path / "out.json").write_text("{")
+        raise ValueError("refused.")
+
+    for read, words in (
+        (lambda: os.system("true"), "os.system"),
+        (lambda: {}["a"], "KeyError"),
+        (lambda: (tmp_path.parent / "elsewhere").write_text("x"), "wrote"),
+        (unpacks, "MiB for 0 bytes"),
+        (half, "was written, and the command refused"),
+    ):
+        with pytest.raises(Broken, match=words):
+            harmless(read, tmp_path, outputs=(tmp_path / "out.json",) if read is half else ())
+
+
+def test_edits_change_what_they_are_given():
+    from edits import KINDS, damaged  # noqa: PLC0415
+
+    content = b"some 123 bytes of a file" * 4
+    for kind in KINDS:
+        assert any(damaged(content, [Edit(kind, at, 8, 97)]) != content for at in range(8)), kind
