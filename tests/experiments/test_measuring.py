@@ -32,9 +32,11 @@ from isotherm.train.monitor import two_views
 PROTOCOLS = tuple(f"linear {name}" for name in probes.PROTOCOLS)
 """Groups that take as long as a training."""
 IMAGES = tuple(
-    name for name, group in groups().items() if name not in PROTOCOLS and all("sentences" not in m.needs for m in group)
+    name
+    for name, group in groups().items()
+    if name not in PROTOCOLS and all(not {"sentences", "pairs"} & set(m.needs) for m in group)
 )
-SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [8], "monitor": 0}
+SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [16], "monitor": 0}
 
 
 @pytest.fixture(scope="module")

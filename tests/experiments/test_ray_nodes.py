@@ -41,6 +41,9 @@ def test_a_machine_that_dies_takes_no_run_with_it(tmp_path):
     try:
         records = run_points(points, tmp_path, ray=cluster.address)
         assert killed.is_set()
+        deadline = time.monotonic() + 60  # the cluster takes its time to say that a node is gone
+        while sum(node["Alive"] for node in ray.nodes()) > 1 and time.monotonic() < deadline:
+            time.sleep(0.5)
         assert sum(node["Alive"] for node in ray.nodes()) == 1
     finally:
         killed.set()

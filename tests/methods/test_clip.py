@@ -15,6 +15,7 @@ from isotherm.losses import catalogue
 from isotherm.methods import Given, method
 from isotherm.methods.clip import PairNetwork, image_text
 from isotherm.temperature import Cosine, Learnable
+from isotherm.train.averaging import Averaging
 from isotherm.train.step import split
 from isotherm.types import Batch
 
@@ -195,13 +196,14 @@ SPLIT = (4, 5)
 def steps(case, mine=slice(None)):
     m = CASES[case]()
     learning = [p for p in m.parameters() if p.requires_grad]
+    averaging = Averaging(learning)
     values = []
     for step in range(3):
         m.zero_grad()
         m.at(step, 3)
         value = m.compare(part(batch(m.captions, seed=step), mine))
-        value.backward()
-        world.average_gradients(learning)
+        with averaging.during_backward():
+            value.backward()
         values.append(value.detach())
         with torch.no_grad():
             for p in learning:

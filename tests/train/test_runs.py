@@ -233,5 +233,5 @@ def test_one_at_a_time_is_alone_whoever_comes_and_goes(tmp_path):
 
 @pytest.mark.skipif(importlib.util.find_spec("tensorboard") is not None, reason="tensorboard is installed")
 def test_a_tracker_that_is_missing_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"isotherm\[tracking\]"):
+    with pytest.raises(ValueError, match=r"pip install .*\[tracking\]"):
         train(configure(SMALL), Runtime(out=tmp_path / "a", log=["tensorboard"], quiet=True))

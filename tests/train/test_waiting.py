@@ -35,6 +35,7 @@ CASES = {name: {"method": name} for name, spec in METHODS.items() if spec.encode
 EXEMPT = {
     "fnc": "its lists of false negatives are as long as the data make them",
     "wmse": "its sub-batches are drawn on the processor, and brought once a step, from pinned memory",
+    "clip": "learns from pairs of images and texts, not from these images",
 }
 
 

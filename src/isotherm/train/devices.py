@@ -40,6 +40,9 @@ def fabric_for(config: Config, place: Runtime) -> Any:
         many = {"devices": here, "num_nodes": processes // here, "strategy": strategy}
     for name in ("lightning.fabric", "lightning_fabric"):  # it announces itself otherwise
         logging.getLogger(name).setLevel(logging.WARNING)
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    if processes > 1 and restarts:
+        world.join_again(restarts, "nccl" if accelerator == "cuda" else "gloo", timedelta(seconds=place.timeout))
     fabric = Fabric(accelerator=accelerator, precision=config.precision, **many)
     fabric.launch()
     return fabric
