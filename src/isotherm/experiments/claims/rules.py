@@ -23,6 +23,7 @@ from isotherm.experiments.claims.along import (
 )
 from isotherm.experiments.claims.between import (
     Ahead,
+    AheadAsChosen,
     AheadOfBest,
     Alike,
     Behind,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ahead",
+    "AheadAsChosen",
     "AheadOfBest",
     "Alike",
     "Among",

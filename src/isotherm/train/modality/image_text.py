@@ -98,7 +98,7 @@ class ImageTextModality:
         for name in NOT_FOR_PAIRS:
             if getattr(config, name) != getattr(defaults, name):
                 raise ValueError(f"{name} is for images without captions; {config.data} is learnt from as pairs.")
-        view = recipe(config.recipe or USUAL_RECIPE, 1, config.size, config.normalize)
+        view = view_of(config)
         pairs = pairs_of(config, config.split, view.views[0].size)
         given = cls(config, pairs, view)
         if config.text_encoder.name != text.SMALL:
@@ -254,6 +254,11 @@ class ImageTextModality:
         except (ValueError, FileNotFoundError):
             test = None
         return OpenedPairs(out, self.config, network.eval(), self.pairs, test, self.recipe)
+
+
+def view_of(config: Config) -> Recipe:
+    """How an image is shown."""
+    return recipe(config.recipe or USUAL_RECIPE, 1, config.size, config.normalize)
 
 
 def pairs_of(config: Config, split: str, size: int | None) -> Captioned:
