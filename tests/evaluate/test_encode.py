@@ -40,6 +40,11 @@ def clip(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def pairs_data(tmp_path_factory):
+    return folder_of(tmp_path_factory.mktemp("pairs") / "data")
+
+
+@pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     folder = tmp_path_factory.mktemp("photos")
     for colour in COLOURS:
@@ -135,3 +140,33 @@ def test_runs_on_images_and_on_sentences_embed_what_they_know(photos, tmp_path, 
     (tmp_path / "empty").mkdir()
     assert main(["search", str(images), "q.png", "--images", str(tmp_path / "empty")]) == 2
     assert "holds no images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lock", ["none", "both"])
+def test_an_exported_model_embeds_as_its_readme_says(lock, clip, pairs_data, tmp_path, monkeypatch):
+    out = clip[0]
+    if lock == "both":
+        head = {"head": "simclr", "head.hidden": 12, "normalize": "imagenet", "epochs": 1, "method.lock": "both"}
+        out = train(tmp_path / "locked", **{**QUICK, **head, "data": f"parquet:{pairs_data}"})
+    assert main(["export", str(out), "--out", str(tmp_path / "model")]) == 0
+    towers = runs.open_towers(out)
+    monkeypatch.chdir(tmp_path / "model")
+    code = (tmp_path / "model/README.md").read_text().split("```")[1::2]
+    names = {}
+    for block in code:
+        exec(block.removeprefix("python"), names)
+    texts = ["a red bar at the top", "paint"]
+    assert torch.allclose(names["embed_texts"](texts), towers.embed_texts(texts), atol=1e-6)
+    pixels = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8)
+    assert torch.allclose(names["embed_images"](pixels / 255), towers.embed_pixels(pixels), atol=1e-6)
+    pooled = pytest.importorskip("sentence_transformers").SentenceTransformer("text", device="cpu").encode(texts)
+    features = towers.network.encoder.text_encoder.encode(texts)
+    assert np.allclose(pooled, features.numpy(), atol=1e-6)
+
+
+def test_what_cannot_be_exported_is_said(clip, tmp_path, capsys):
+    assert main(["export", str(clip[0]), "--out", str(tmp_path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert main(["export", str(tmp_path), "--out", str(tmp_path / "m")]) == 2
+    assert "is no run" in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()

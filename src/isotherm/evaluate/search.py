@@ -120,7 +120,7 @@ def search_page(result: Search, command: str = "") -> Page:
         if len(result.answers) > 1:
             page.section(f"“{answer.query}”")
         shown = zip(answer.images, answer.similarities, strict=True)
-        page.gallery([Thumbnail(_png(path), f"{number(value, 3)} · {path.name}") for path, value in shown])
+        page.gallery([Thumbnail(_png(path), f"{number(value, 3)} · {path.name}") for path, value in shown], photos=True)
     for each in result.notes:
         page.text(each)
     if command:
