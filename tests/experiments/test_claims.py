@@ -216,6 +216,12 @@ def test_settings_chosen_on_one_part_are_compared_on_another():
     assert part.by_seed == {0: 2.0, 1: 1.0, 2: 1.0}
 
 
+def test_a_bar_is_reached_or_not():
+    runs = [record("a", s, m=0.42 + 0.001 * s) for s in range(3)]
+    assert outcome(rules.AtLeast("m", [Where("a")], 0.4), runs) == "held"
+    assert outcome(rules.AtLeast("m", [Where("a")], 0.5), runs) == "contradicted"
+
+
 def test_behind_and_recovering():
     records = [*arm("best", {1: 0.6, 2: 0.8, 3: 0.7}), *(record("weak", s, m=0.5) for s in range(3))]
     assert outcome(rules.Behind("m", "weak", "best", 0.2, "x"), records) == "held"
@@ -339,6 +345,7 @@ RULES = (
     rules.AheadOfBest("m", Where("a"), Where("b"), "x", least=-9),
     rules.AheadAsChosen("m", "a", ["b"], "k", least=-9),
     rules.Reaches("m", [Where("a")], most=9),
+    rules.AtLeast("m", [Where("a")], least=-9),
     rules.NoWorse("m", Where("a"), [Where("b")], within=9),
     rules.Ordered("m", [Where("a")], least=-9),
     rules.Ordered("m", [], least=-9),

@@ -275,6 +275,18 @@ class Reaches(OfOneMeasure):
 
 
 @dataclass(frozen=True)
+class AtLeast(OfOneMeasure):
+    """At every one of these points it is `least` or more."""
+
+    points: Sequence[Where]
+    least: float
+
+    def judge(self, records: Records) -> Verdict:
+        by_point = {where.label: records.by_seed(where, self.measure) for where in self.points}
+        return decide([at_least(label, by_seed, self.least, self.measure) for label, by_seed in by_point.items()])
+
+
+@dataclass(frozen=True)
 class Gains(OfOneMeasure):
     """A measure of a point is above others of the same runs by `least` or more."""
 
