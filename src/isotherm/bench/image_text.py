@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,7 +51,7 @@ class Size:
     network: str = "resnet18"
     edge: int = 64
     batch: int = 64
-    text: Mapping[str, int] = field(default_factory=lambda: {"width": 256, "layers": 4, "heads": 4})
+    text: Mapping[str, Any] = field(default_factory=lambda: {"width": 256, "layers": 4, "heads": 4})
     pairs: int = 8192
     """Of the losses' memory."""
 
@@ -89,7 +90,7 @@ def _memory(loss: Loss, pairs: int) -> int | None:
 
 
 def _once(loss: Loss, images: Tensor, texts: Tensor) -> None:
-    image_text(loss, images, [texts]).backward()  # type: ignore[no-untyped-call]
+    image_text(loss, images, [texts]).backward()
 
 
 def targets(result: Result) -> list[Target]:
@@ -127,7 +128,7 @@ def contenders(size: Size) -> dict[str, Callable[[], object]]:
 
         def once() -> None:
             optimizer.zero_grad()
-            value().backward()  # type: ignore[no-untyped-call]
+            value().backward()
             optimizer.step()
 
         return once

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -171,5 +172,5 @@ def image_suffixes() -> frozenset[str]:
 
 def write(path: Path, encoded: Encoded) -> None:
     """embeddings.npz, whole or not at all."""
-    arrays = encoded.arrays()
+    arrays: dict[str, Any] = encoded.arrays()
     files.write_whole(path, lambda file: np.savez(file, **arrays))
