@@ -52,15 +52,25 @@ def rows(repeats=2):
         yield f"{i:03d}", encoded(picture(colour, shape, i)), captions
 
 
-def as_parquet(path, items):
+def as_parquet(path, items, labelled=False):
+    """The hub's layout; labelled: the number of each colour in place of captions."""
     images = [{"bytes": image, "path": None} for _, image, _ in items]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     columns = {
         "image": pa.array(images, kind),
         "captions": pa.array([captions for *_, captions in items], pa.list_(pa.string())),
     }
-    pq.write_table(pa.table(columns), path)
+    if labelled:
+        columns["label"] = pa.array([colour_of(captions) for *_, captions in items], pa.int64())
+        del columns["captions"]
+    features = {"label": {"names": list(COLOURS), "_type": "ClassLabel"}} if labelled else {}
+    hub = {"huggingface": json.dumps({"info": {"features": features}})}
+    pq.write_table(pa.table(columns).replace_schema_metadata(hub), path)
     return path
+
+
+def colour_of(captions):
+    return list(COLOURS).index(captions[0].split()[1])
 
 
 def as_csv(folder, items, delimiter=","):

@@ -192,6 +192,36 @@ def test_ahead_is_judged_on_differences_seed_by_seed():
     assert outcome(rules.AheadOfBest("m", Where("a"), Where("c"), "x", 0.2), line) == "contradicted"
 
 
+def test_settings_chosen_on_one_part_are_compared_on_another():
+    def runs(name, tested, validated):
+        return [
+            record(name, s, {"x": x}, m=m + 0.001 * s, v=v)
+            for s in range(3)
+            for x, m, v in zip((1, 2), tested, validated, strict=True)
+        ]
+
+    lucky = runs("a", (0.9, 0.5), (0.3, 0.4)) + runs("b", (0.4, 0.3), (0.2, 0.1))
+    rule = rules.AheadAsChosen("m", "a", ["b"], "v", 0.05)
+    verdict = rule.judge(Records(lucky))
+    assert verdict.outcome == "held"
+    assert verdict.part.effect == pytest.approx(0.1)  # 0.5 and 0.4, where v is best; the best of m itself is 0.9
+    assert verdict.evidence["chosen_at"] == {"a": "x 2", "b": "x 1"}
+    assert outcome(rules.AheadAsChosen("m", "a", ["b"], "v", 0.2), lucky) == "contradicted"
+    # every seed's point is the others' choice: seed 0 alone would choose x = 1
+    odd = [
+        record("a", s, {"x": x}, m=float(x), v=v) for s in range(3) for x, v in ((1, 9.0 if s == 0 else 0.0), (2, 1.0))
+    ]
+    zero = [record("b", s, {"x": 1}, m=0.0, v=0.0) for s in range(3)]
+    part = rules.AheadAsChosen("m", "a", ["b"], "v", 0.05).judge(Records(odd + zero)).part
+    assert part.by_seed == {0: 2.0, 1: 1.0, 2: 1.0}
+
+
+def test_a_bar_is_reached_or_not():
+    runs = [record("a", s, m=0.42 + 0.001 * s) for s in range(3)]
+    assert outcome(rules.AtLeast("m", [Where("a")], 0.4), runs) == "held"
+    assert outcome(rules.AtLeast("m", [Where("a")], 0.5), runs) == "contradicted"
+
+
 def test_behind_and_recovering():
     records = [*arm("best", {1: 0.6, 2: 0.8, 3: 0.7}), *(record("weak", s, m=0.5) for s in range(3))]
     assert outcome(rules.Behind("m", "weak", "best", 0.2, "x"), records) == "held"
@@ -313,7 +343,9 @@ RULES = (
     rules.Keeps("m", [Where("a")], "x", most=9),
     rules.Ahead("m", Where("a"), [Where("b")], least=-9),
     rules.AheadOfBest("m", Where("a"), Where("b"), "x", least=-9),
+    rules.AheadAsChosen("m", "a", ["b"], "k", least=-9),
     rules.Reaches("m", [Where("a")], most=9),
+    rules.AtLeast("m", [Where("a")], least=-9),
     rules.NoWorse("m", Where("a"), [Where("b")], within=9),
     rules.Ordered("m", [Where("a")], least=-9),
     rules.Ordered("m", [], least=-9),

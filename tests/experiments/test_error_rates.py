@@ -133,6 +133,10 @@ CASES = {
     "AheadOfBest": Case(
         rules.AheadOfBest("m", Where("a"), Where("b"), X, 0.5), both(0.0, FLAT), both(5.0, FLAT), 0.7, 0.7
     ),
+    "AheadAsChosen": Case(
+        rules.AheadAsChosen("m", "a", ["b"], "k", 0.5), both(FLAT, FLAT), both(line([5.0] * 12), FLAT), 0.7, 0.7
+    ),
+    "AtLeast": Case(rules.AtLeast("m", [Where("a")], 1.0), {"a": 0.0}, {"a": 5.0}, 0.7, 0.8),
     "Behind": Case(rules.Behind("m", "a", "b", 2.0, X), both(0.0, FLAT), both(74.83, line(ACCURACY)), 0.7, 0.9),
     "Recovers": Case(
         rules.Recovers("m", "a", "b", "c", 2.0, over=X),

@@ -16,15 +16,20 @@ import pytest
 import torch
 
 from isotherm.cli import main
-from isotherm.experiments import execute, find, report
+from isotherm.evaluate import assessment
+from isotherm.evaluate.image_text import assess, check_zero_shot
+from isotherm.experiments import execute, find, plan, report
 from isotherm.experiments.claims import rules
-from isotherm.experiments.measuring import done
+from isotherm.experiments.measuring import carry_out, done
 from isotherm.experiments.points import at_scale, check_measures, expand
-from isotherm.experiments.records import Record, Records, read
+from isotherm.experiments.records import EMBEDDING, Record, Records, read
 from isotherm.experiments.study import Arm, Claim, Paper, PaperTable, Scale, Study, Where
+from isotherm.train import runs
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for
 from isotherm.train.loop import Run
+from isotherm.train.modality.image_text import pairs_of
+from isotherm.train.pair_embeddings import pair_subject
 from study_runs import carry_out_here
 
 TAU = "loss.temperature"
@@ -218,7 +223,7 @@ def test_every_kind_of_run_on_sentences_at_paper_scale_takes_a_step(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in find.names() if name != "sentences"])
+@pytest.mark.parametrize("name", [name for name in find.names() if name not in ("sentences", "image-text")])
 def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_images, tmp_path):
     """The paper's network, views, optimizer and loss; the images are few, random and (ImageNet's apart) 32 × 32."""
     data = None if name == "saturation" else random_images
@@ -306,11 +311,84 @@ def few_sentences(tmp_path, monkeypatch):
     monkeypatch.setenv("ISOTHERM_DATA", str(root))
 
 
+@pytest.fixture
+def few_pairs(tmp_path, monkeypatch):
+    """ISOTHERM_DATA with bars in place of Flickr8k's photos, and of Imagenette's."""
+    pytest.importorskip("transformers", reason="the extra 'text' is not installed")
+    small_pairs = pytest.importorskip("small_pairs")
+    items = list(small_pairs.rows())
+    for split, part in {"train": items, "validation": items[16:], "test": items[:16]}.items():
+        for name in ("flickr8k", "imagenette"):
+            folder = tmp_path / "data" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            small_pairs.as_parquet(folder / f"{split}.parquet", part, labelled=name == "imagenette")
+    monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "data"))
+
+
+def test_zero_shot_data_that_is_missing_is_told_before_anything_trains(few_pairs, tmp_path):
+    points = expand(find.load("image-text"), "smoke")
+    plan.check_data(points)
+    imagenette = tmp_path / "data/imagenette"
+    imagenette.rename(tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match="imagenette is not in"):
+        plan.check_data(points)
+    for split in ("train", "val"):
+        folder = tmp_path / "data/imagenet" / split / "n01440764"
+        folder.mkdir(parents=True)
+        (folder / "a.JPEG").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"imagenet: its classes are numbers. Write .* to .*imagenet/class_names.txt"):
+        check_zero_shot("imagenet")
+    (tmp_path / "data/imagenet/class_names.txt").write_text("tench\ngoldfish\n")
+    check_zero_shot("imagenet")
+
+
+def test_what_a_study_measures_of_pairs_is_what_evaluate_says(few_pairs, tmp_path):
+    """Retrieval, zero-shot; and the validation part is another than the one judged on."""
+    study = find.load("image-text")
+    point = next(p for p in expand(study, "smoke") if p.arm == "CACR, three captions")
+    measured = carry_out(point.config, tmp_path / "run", point.measure)
+    values = measured.measures
+    assert {name for part in (*study.claims, *study.figures) for name in part.measures} <= set(values)
+    options = assessment.Options(zeroshot=("imagenette",))
+    said = assess(tmp_path / "run", ("retrieval", "zeroshot"), options)
+    assert values["mean_recall"] == said.retrieval.mean_recall
+    assert values["zeroshot_imagenette"] == said.scores["zero-shot, imagenette"].accuracy
+    run = runs.open_pairs(tmp_path / "run")
+    part = pair_subject(run.network, pairs_of(run.config, "validation", 16), run.recipe)
+    assert values["validation_recall"] == part.retrieval.mean_recall
+    assert len(measured.fingerprint.split("-")) == 2  # of what it learnt from, and of what it was judged on
+    kept = np.load(tmp_path / "run" / EMBEDDING)
+    assert kept["z"].shape == (32, 8)
+    assert kept["labels"].tolist() == [0] * 16 + [1] * 16
+    assert carry_out(point.config, tmp_path / "run", point.measure) == measured  # it is done
+
+
+@pytest.mark.slow
+def test_every_kind_of_run_on_pairs_at_paper_scale_takes_a_step(tmp_path):
+    """App. C.3 on a few drawn images; the vocabulary is what they have."""
+    pytest.importorskip("transformers", reason="the extra 'text' is not installed")
+    small_pairs = pytest.importorskip("small_pairs")
+    (tmp_path / "cc3m").mkdir()
+    data = small_pairs.as_shards(tmp_path / "cc3m", list(small_pairs.rows(1))[:8])
+    (data / "train-001.tar").rename(data / "validation-000.tar")
+    kinds = {p.arm: p.config for p in expand(find.load("image-text"), "paper", f"shards:{data}")}
+    assert set(kinds) == {"CLIP", "CLIP, learnt temperature", "SigLIP", "DySTreSS", "CACR"}
+    for name, config in kinds.items():
+        assert (config.batch, config.epochs, config.lr, config.encoder.name) == (2048, 32, 5e-4, "resnet50")
+        small = replace(config, batch=4, precision="32", text_encoder={**config.text_encoder, "vocabulary": 300})
+        place = Runtime(out=tmp_path / name, quiet=True)
+        place.out.mkdir()
+        run = Run(fabric_for(small, place), small, place)
+        with run.closing():
+            value, _ = run.advance(next(iter(run.loader.epoch(0))))
+        assert np.isfinite(value)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in find.names() if n != "temperature"])
 def test_every_other_study_runs_at_smoke_scale(name, request, tmp_path):
-    if name == "sentences":
-        request.getfixturevalue("few_sentences")
+    if name in ("sentences", "image-text"):
+        request.getfixturevalue("few_sentences" if name == "sentences" else "few_pairs")
     carry_out_here(expand(find.load(name), "smoke"), tmp_path / "s")
     assert main(["study", name, "--scale", "smoke", "--out", str(tmp_path / "s")]) == 0
     judged = json.loads((tmp_path / "s/claims.json").read_text())

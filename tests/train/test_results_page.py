@@ -18,8 +18,8 @@ ROWS = {
     paper: [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| ")]
     for paper, section in SECTIONS.items()
 }
-COMING = ("--method clip",)
-"""Named by a row that says of them: to come."""
+COMING: tuple[str, ...] = ()
+"""Named by a row that says of them: to come, besides those below."""
 
 
 def spans(text):

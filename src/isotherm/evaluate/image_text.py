@@ -12,9 +12,10 @@ from torch import Tensor
 
 from isotherm import probes as probing
 from isotherm.data import fingerprints
+from isotherm.data.catalogue import SETS
 from isotherm.data.class_names import in_words, read_names
 from isotherm.data.images import Images
-from isotherm.data.sets import load
+from isotherm.data.sets import load, there
 from isotherm.encoders.features import evaluating
 from isotherm.encoders.towers import Locked
 from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, write
@@ -32,6 +33,8 @@ from isotherm.train.runs import open_pairs, unfinished
 PROBES = ("retrieval", "zeroshot", "linear")
 """What `--probe` takes."""
 USUAL: tuple[str, ...] = ("retrieval",)
+NAMES = "class_names.txt"
+"""In a set's folder: what its classes are called, one per line."""
 DIRECTIONS = {"image to text": "image_to_text", "text to image": "text_to_image"}
 
 
@@ -106,7 +109,7 @@ def assess(
         if "zeroshot" in probes:
             options.note("zero-shot", data)
             key = f"zero-shot, {data}"
-            scores[key], names[key] = _zero_shot(run, data, templates, options)
+            scores[key], names[key] = zero_shot_on(run, data, templates, options.class_names)
         if "linear" in probes:
             options.note("linear", data)
             scores[f"linear, {data}"] = _linear(run, data, options.seed)
@@ -125,16 +128,38 @@ def assess(
     return assessment
 
 
-def _zero_shot(run: OpenedPairs, data: str, templates: Sequence[str], options: Options) -> tuple[Score, list[str]]:
+def zero_shot_on(
+    run: OpenedPairs, data: str, templates: Sequence[str] = PHOTO, class_names: Path | None = None
+) -> tuple[Score, list[str]]:
+    """How often a run's towers name the classes of a set's test images, and what those are called."""
     test = _images(data, "test", run)
     known = test.subset((test.labels >= 0).nonzero()[:, 0])
     if not known.classes:
         raise ValueError(f"{data} has no classes to be named.")
-    given = options.class_names
-    names = in_words(known.classes, data) if given is None else read_names(given, len(known.classes))
+    if class_names is None:
+        class_names = _names_beside(data)
+    names = in_words(known.classes, data) if class_names is None else read_names(class_names, len(known.classes))
     vectors = class_vectors(run.embed_texts, names, templates)
     z = embed_features(run.network, _features(run, known))
     return zero_shot(z, vectors, known.labels, templates), names
+
+
+def check_zero_shot(data: str) -> None:
+    """Refuse a set that is not there, or whose classes have no words, before anybody trains for it."""
+    there(data)
+    beside = _names_beside(data)
+    if beside is None and data in SETS and SETS[data].folder == "imagenet":
+        folder = SETS[data].place()
+        raise ValueError(
+            f"{data}: its classes are numbers. Write their names, one per line in the folders' order, to "
+            f"{folder}/{NAMES}."
+        )
+
+
+def _names_beside(data: str) -> Path | None:
+    """A file of names in a named set's own folder, if somebody has put one there."""
+    folder = SETS[data].place() if data in SETS else None
+    return folder / NAMES if folder is not None and (folder / NAMES).exists() else None
 
 
 def _linear(run: OpenedPairs, data: str, seed: int) -> Score:

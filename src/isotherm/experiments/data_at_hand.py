@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from isotherm.train.config import Config
-from isotherm.train.modality import ImageModality, modality_of, sentences
+from isotherm.train.modality import ImageModality, ImageTextModality, modality_of, sentences
+from isotherm.train.modality.image_text import pairs_of, view_of
 
 
 def fingerprint(config: Config) -> str:
@@ -15,7 +16,13 @@ def fingerprint(config: Config) -> str:
     Whole, before anything is drawn from it or put on it: what is done to it follows from the settings.
     """
     whole = replace(config, images=None, imbalance="none", randbit=0, digits=0)
-    if modality_of(whole) is not ImageModality:
+    modality = modality_of(whole)
+    if modality is ImageTextModality:
+        size = view_of(whole).views[0].size
+        return "-".join(
+            pairs_of(whole, split, size).fingerprint() for split in dict.fromkeys((whole.split, whole.test))
+        )
+    if modality is not ImageModality:
         return sentences.read(whole).fingerprint()
     learnt = ImageModality.of(whole)
     judged = learnt.test
@@ -28,7 +35,7 @@ def fingerprints(configs: Iterable[Config]) -> dict[str, str]:
     by_data: dict[str, str] = {}
     by_key = {}
     for config in configs:
-        data = repr((config.data, config.data_options, config.split, config.test))
+        data = repr((modality_of(config), config.data, config.data_options, config.split, config.test))
         if data not in by_data:
             try:
                 by_data[data] = fingerprint(config)

@@ -23,7 +23,8 @@ from isotherm.measures.measure import take
 from isotherm.train import runs
 from isotherm.train.config import Config, Runtime
 from isotherm.train.loop import run_to_end
-from isotherm.train.modality import ImageModality, modality_of, sentences
+from isotherm.train.modality import ImageModality, ImageTextModality, modality_of, sentences
+from isotherm.train.modality.image_text import pairs_of, view_of
 from isotherm.train.modality.modality import Opened
 
 MEASURED = "measured.json"
@@ -102,8 +103,11 @@ def can_go_on(config: Config, folder: Path) -> bool:
 
 def _learnt_from(config: Config) -> str:
     """The fingerprint that a checkpoint of this run would have today."""
-    if modality_of(config) is ImageModality:
+    modality = modality_of(config)
+    if modality is ImageModality:
         return ImageModality.of(config).fingerprint()
+    if modality is ImageTextModality:
+        return pairs_of(config, config.split, view_of(config).views[0].size).fingerprint()
     return sentences.read(config).fingerprint()
 
 

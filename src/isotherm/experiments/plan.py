@@ -13,14 +13,18 @@ import torch
 
 from isotherm.data.sentences import is_text
 from isotherm.data.sets import there
+from isotherm.evaluate.image_text import check_zero_shot
 from isotherm.experiments.study import Point
 from isotherm.experiments.trained import trained
+from isotherm.experiments.trained.image_text import VALIDATION
 from isotherm.measures.catalogue import in_groups
 from isotherm.measures.measure import take
+from isotherm.measures.pairs import zero_shot_sets
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
 from isotherm.train.loop import Run, steps_of
-from isotherm.train.modality import sentences
+from isotherm.train.modality import ImageTextModality, modality_of, sentences
+from isotherm.train.modality.image_text import pairs_of, view_of
 from isotherm.train.modality.images import images_of
 
 STEPS = 3
@@ -30,7 +34,18 @@ FREE = (
     *("randbit", "digits", "monitor", "monitor_images"),
 )
 """Settings that hardly change what a step costs."""
-MEASURED_ALIKE = ("data", "data_options", "split", "test", "images", "imbalance", "encoder", "head", "size")
+MEASURED_ALIKE = (
+    "data",
+    "data_options",
+    "split",
+    "test",
+    "images",
+    "imbalance",
+    "encoder",
+    "text_encoder",
+    "head",
+    "size",
+)
 """Settings on which it depends what measuring a run costs."""
 
 
@@ -62,11 +77,18 @@ class Kind:
 def check_data(points: Sequence[Point]) -> None:
     """Refuse data that is not there, cannot be read or is too small, before anything runs."""
     seen = set()
-    for config in (p.config for p in points):
+    for point in points:
+        config = point.config
         asked = (config.data, str(config.data_options), config.split, config.images, config.imbalance)
         if asked not in seen:
             seen.add(asked)
-            if is_text(config.data):
+            if modality_of(config) is ImageTextModality:
+                chosen_on = [VALIDATION] if VALIDATION in point.measure else []
+                for split in dict.fromkeys((config.split, config.test, *chosen_on)):
+                    pairs_of(config, split, view_of(config).views[0].size)
+                for data in zero_shot_sets(in_groups(point.measure)):
+                    check_zero_shot(data)
+            elif is_text(config.data):
                 sentences.read(config)
             else:
                 there(config.data)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypedDict, Unpack
 
-Need = Literal["embeddings", "labels", "views", "features", "sentences", "pairs", "run"]
+Need = Literal["embeddings", "labels", "views", "features", "sentences", "pairs", "towers", "run"]
 """What is at hand: unit embeddings; a label each; a second view of each; the encoder's features, also of the training
-part for a probe to learn from; the tasks of SentEval; embeddings of images and of their captions; the folder of a
-run."""
+part for a probe to learn from; the tasks of SentEval; embeddings of images and of their captions; the towers
+that made those, for other images and texts; the folder of a run."""
 Level = Literal["good", "look", "bad"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -113,3 +113,28 @@ def text_uniformity(subject: Any) -> Any:
 def joint_uniformity(subject: Any) -> Any:
     """How evenly images and texts together are spread over the sphere."""
     return subject.joint_uniformity
+
+
+@as_measure("mean recall, validation", ("validation",), needs=("towers",), unit="%", better="higher")
+def validation_recall(subject: Any) -> Any:
+    """Mean recall on the validation part, on which settings are chosen: what the test part says stays unseen."""
+    return subject.validation_recall
+
+
+def _zero_shot(data: str, title: str, group: str) -> Measure:
+    meaning = f"Share of {title}'s test images whose class is named by its words alone."
+    name = f"{ZERO_SHOT}{data}"
+    return Measure(
+        name, f"zero-shot, {title}", meaning, lambda s: s.zero_shot(data), (group,), ("towers",), "%", better="higher"
+    )
+
+
+ZERO_SHOT = "zeroshot_"
+"""Begins the names of these measures; the data's follows."""
+ZERO_SHOT_IMAGENETTE = _zero_shot("imagenette", "Imagenette", "zero-shot")
+ZERO_SHOT_IMAGENET = _zero_shot("imagenet", "ImageNet", "zero-shot ImageNet")
+
+
+def zero_shot_sets(measures: Iterable[Measure]) -> list[str]:
+    """The data whose classes these measures ask for."""
+    return [m.name.removeprefix(ZERO_SHOT) for m in measures if m.name.startswith(ZERO_SHOT)]

@@ -160,8 +160,8 @@ class Page:
         """Charts side by side where there is room."""
         self._parts.append(_figures(charts))
 
-    def gallery(self, pictures: Sequence[Thumbnail]) -> None:
-        """Small pictures side by side, in as many lines as they need."""
+    def gallery(self, pictures: Sequence[Thumbnail], photos: bool = False) -> None:
+        """Small pictures side by side, in as many lines as they need; photos are larger, and smooth."""
         items = []
         for picture in pictures:
             data = base64.b64encode(picture.png).decode()
@@ -169,7 +169,7 @@ class Page:
             image = f'<img alt="{_text(picture.caption)}" src="data:image/png;base64,{data}">'
             kind = _class(picture.level or "")
             items.append(f"<figure{kind}>{image}<figcaption>{sign}{_text(picture.caption)}</figcaption></figure>")
-        self._parts.append(f'<div class="gallery">{"".join(items)}</div>')
+        self._parts.append(f'<div class="gallery{" photos" * photos}">{"".join(items)}</div>')
 
     def code(self, text: str) -> None:
         """A command or a file, as it is."""

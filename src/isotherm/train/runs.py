@@ -22,7 +22,7 @@ from isotherm.train.commandline import recorded
 from isotherm.train.config import Config, without_later
 from isotherm.train.layers import Settings, differences, read_yaml
 from isotherm.train.modality import MODALITIES, ImageModality, ImageTextModality, SentenceModality, modality_of
-from isotherm.train.modality.image_text import OpenedPairs
+from isotherm.train.modality.image_text import OpenedPairs, OpenedTowers, reopen_towers
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
 from isotherm.train.modality.modality import Opened, Weights
 from isotherm.train.result import RunResult
@@ -213,6 +213,15 @@ def open_pairs(out: Path) -> OpenedPairs:
     if modality is not ImageTextModality:
         raise ValueError(f"{out} learnt from {modality.noun}, and this is about image–text pairs.")
     return ImageTextModality.reopen(out, config, weights)
+
+
+def open_towers(out: Path) -> OpenedTowers:
+    """What a run made of image–text pairs: its towers; no data is read."""
+    config, weights = _opened(out)
+    modality = modality_of(config)
+    if modality is not ImageTextModality:
+        raise ValueError(f"{out} learnt from {modality.noun}, and this is about image–text pairs.")
+    return reopen_towers(out, config, weights)
 
 
 def open_text_encoder(out: Path) -> tuple[Config, TextEncoder]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isotherm.experiments.claims.along import TAU, short
-from isotherm.experiments.claims.by_seed import BySeed, best, each, line, means, minus, over_training, rank
+from isotherm.experiments.claims.by_seed import BySeed, best, chosen, each, line, means, minus, over_training, rank
 from isotherm.experiments.claims.decision import at_least, at_most, correlated, decide
 from isotherm.experiments.claims.verdict import Verdict, undecided
 from isotherm.experiments.study import OfOneMeasure, Settings, Where
@@ -54,6 +54,33 @@ class AheadOfBest(OfOneMeasure):
         top = best(line(records, self.rival, self.over, self.measure))
         what = f"{self.where.label} above the best of {self.rival.label}"
         return decide([at_least(what, minus(mine, top.by_seed), self.least, self.measure)], best_at=top.at)
+
+
+@dataclass(frozen=True)
+class AheadAsChosen(OfOneMeasure):
+    """An arm is above each rival by `least` or more, each where another measure is best of all that is varied in it.
+
+    So settings can be chosen on one part of the data and compared on another. For every seed the others choose.
+    """
+
+    arm: str
+    rivals: Sequence[str]
+    by: str
+    least: float
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure, self.by)
+
+    def judge(self, records: Records) -> Verdict:
+        tops = {arm: chosen(records, arm, self.measure, self.by) for arm in (self.arm, *self.rivals)}
+        mine = tops[self.arm].by_seed
+        contrasts = [
+            at_least(f"{self.arm} above {rival}", minus(mine, tops[rival].by_seed), self.least, self.measure)
+            for rival in self.rivals
+        ]
+        at = {arm: top.at for arm, top in tops.items()}
+        return decide(contrasts, means=means({arm: top.by_seed for arm, top in tops.items()}), chosen_at=at)
 
 
 @dataclass(frozen=True)
@@ -245,6 +272,18 @@ class Reaches(OfOneMeasure):
     def judge(self, records: Records) -> Verdict:
         by_point = {where.label: records.by_seed(where, self.measure) for where in self.points}
         return decide([at_most(label, by_seed, self.most, self.measure) for label, by_seed in by_point.items()])
+
+
+@dataclass(frozen=True)
+class AtLeast(OfOneMeasure):
+    """At every one of these points it is `least` or more."""
+
+    points: Sequence[Where]
+    least: float
+
+    def judge(self, records: Records) -> Verdict:
+        by_point = {where.label: records.by_seed(where, self.measure) for where in self.points}
+        return decide([at_least(label, by_seed, self.least, self.measure) for label, by_seed in by_point.items()])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from isotherm.experiments.study import Where
+from isotherm.experiments.study import Where, varied_label
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Floats, Records
@@ -59,23 +59,39 @@ class Best:
     """The best point of a line as each seed has it, chosen by the *other* seeds: luck does not choose itself."""
 
     by_seed: BySeed
-    at: float
+    at: Any
     """By all seeds."""
 
 
-def best(points: Mapping[Any, Mapping[int, float]], sign: int = 1) -> Best:
-    """The highest (with `sign` −1 the lowest) of these points."""
+def best(
+    points: Mapping[Any, Mapping[int, float]],
+    sign: int = 1,
+    by: Mapping[Any, Mapping[int, float]] | None = None,
+) -> Best:
+    """The highest (with `sign` −1 the lowest) of these points, or the one that is so `by` another measure of theirs."""
     points = replicated(points)
-    seeds = sorted(set.intersection(*(set(p) for p in points.values()))) if points else []
+    by = points if by is None else {x: by[x] for x in points}
+    known = [set(p) for p in (*points.values(), *by.values())]
+    seeds = sorted(set.intersection(*known)) if points else []
     if not seeds:
         return Best({}, math.nan)
     names, table = list(points), np.array([[points[x][seed] for seed in seeds] for x in points])
-    total = sign * table.sum(1)
+    chosen_by = sign * np.array([[by[x][seed] for seed in seeds] for x in points])
+    total = chosen_by.sum(1)
     by_seed = {}
     if len(seeds) > 1:
         for i, seed in enumerate(seeds):
-            by_seed[seed] = float(table[int(np.argmax(total - sign * table[:, i])), i])
+            by_seed[seed] = float(table[int(np.argmax(total - chosen_by[:, i])), i])
     return Best(by_seed, names[int(np.argmax(total))])
+
+
+def chosen(records: Records, arm: str, measure: str, by: str) -> Best:
+    """A measure of an arm where, of all that is varied in it, another measure is best."""
+    points = {varied_label(r.varied): Where(arm, r.varied) for r in records.at(arm)}
+    values, choice = (
+        {label: records.by_seed(where, name) for label, where in points.items()} for name in (measure, by)
+    )
+    return best(values, by=choice)
 
 
 def rank(x: Any, y: Any) -> float:

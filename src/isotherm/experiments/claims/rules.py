@@ -23,8 +23,10 @@ from isotherm.experiments.claims.along import (
 )
 from isotherm.experiments.claims.between import (
     Ahead,
+    AheadAsChosen,
     AheadOfBest,
     Alike,
+    AtLeast,
     Behind,
     Faster,
     Gains,
@@ -46,9 +48,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ahead",
+    "AheadAsChosen",
     "AheadOfBest",
     "Alike",
     "Among",
+    "AtLeast",
     "Behind",
     "BestWithin",
     "Every",

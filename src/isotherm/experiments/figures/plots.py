@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from isotherm.experiments.claims.by_seed import chosen
 from isotherm.experiments.study import OfOneMeasure, Plot, Settings, Together, Where
 from isotherm.report.charts import Bars, Chart, Drawing, HeatMap, Heights, Histogram, Line, Lines
 
@@ -164,13 +165,33 @@ class BarForEach(OfArms):
 
     def draw(self, records: Records) -> list[Chart]:
         fact = _fact(self.measure)
-        means = [(arm, *records.mean(arm, self.measure)) for arm in self.arms]
+        means = [(arm, *self._of(records, arm)) for arm in self.arms]
         bars = [(arm, fact.factor * mean, abs(fact.factor) * spread) for arm, mean, spread, n in means if n]
         if not bars:
             return []
         names, values, errors = zip(*bars, strict=True)
         title, heights = f"{self.title}: {fact.heading}", Heights(fact.heading, values, errors)
         return [Bars(title, names, [heights], x=fact.axis, measure=self.measure)]
+
+    def _of(self, records: Records, arm: str) -> tuple[float, float, int]:
+        return records.mean(arm, self.measure)
+
+
+@dataclass(frozen=True)
+class BarAsChosen(BarForEach):
+    """The same of each arm where, of all that is varied in it, another measure is best."""
+
+    by: str
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure, self.by)
+
+    def _of(self, records: Records, arm: str) -> tuple[float, float, int]:
+        values = list(chosen(records, arm, self.measure, self.by).by_seed.values())
+        if not values:
+            return math.nan, math.nan, 0
+        return float(np.mean(values)), float(np.std(values, ddof=1)), len(values)
 
 
 @dataclass(frozen=True)

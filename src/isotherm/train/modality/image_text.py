@@ -46,30 +46,43 @@ NOT_FOR_PAIRS = (
     *("imbalance", "ratio", "randbit", "digits", "crop_scale", "small_crops", "small_size", "small_scale"),
 )
 USUAL_RECIPE = "clip"
+LARGE = 224
+"""The edge of a square that nobody named."""
 
 
 @dataclass(frozen=True, eq=False)
-class OpenedPairs:
-    """A trained run on pairs: its network and its data, and how to embed images and texts with it."""
+class OpenedTowers:
+    """Two trained towers, without the data they learnt from, and how to embed images and texts with them."""
 
     out: Path
     config: Config
     network: PairNetwork
-    pairs: Captioned
-    test: Captioned | None
     recipe: Recipe
 
-    def embed_images(self, images: Captioned) -> Tensor:
-        """float32 (N, width): embeddings of images as they are."""
-        return embed_images(self.network, images, self.recipe)
+    @property
+    def size(self) -> int:
+        """The edge of an image as its tower takes it."""
+        return _size(self.config, self.recipe)
 
     def embed_pixels(self, pixels: Tensor) -> Tensor:
-        """The same of pixels, uint8 (N, 3, H, W)."""
+        """float32 (N, width): embeddings of pixels, uint8 (N, 3, H, W)."""
         return embed_pixels(self.network, pixels, self.recipe)
 
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """float32 (N, width): embeddings of texts."""
         return embed_texts(self.network, texts)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedPairs(OpenedTowers):
+    """A trained run on pairs: its towers and its data."""
+
+    pairs: Captioned
+    test: Captioned | None
+
+    def embed_images(self, images: Captioned) -> Tensor:
+        """float32 (N, width): embeddings of images as they are."""
+        return embed_images(self.network, images, self.recipe)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +111,7 @@ class ImageTextModality:
         for name in NOT_FOR_PAIRS:
             if getattr(config, name) != getattr(defaults, name):
                 raise ValueError(f"{name} is for images without captions; {config.data} is learnt from as pairs.")
-        view = recipe(config.recipe or USUAL_RECIPE, 1, config.size, config.normalize)
+        view = view_of(config)
         pairs = pairs_of(config, config.split, view.views[0].size)
         given = cls(config, pairs, view)
         if config.text_encoder.name != text.SMALL:
@@ -153,7 +166,7 @@ class ImageTextModality:
     @property
     def size(self) -> int:
         """The edge of an image as its tower takes it."""
-        return self.recipe.views[0].size or self.pairs.size
+        return _size(self.config, self.recipe)
 
     @cached_property
     def test(self) -> Captioned | None:
@@ -169,10 +182,7 @@ class ImageTextModality:
 
     def encoder(self) -> Towers:
         """Both towers, with new weights or pretrained ones."""
-        image = encoder_of(self.config.encoder, 3, self.size)
-        return Towers(
-            image, text_encoder_of(self.config, self.tokenizer), self.config.method.settings.get("lock", "none")
-        )
+        return towers_of(self.config, self.size, self.tokenizer)
 
     def loader(self, network: Network, device: torch.device, prefetch: int) -> PairLoader:
         assert isinstance(network, PairNetwork)
@@ -253,12 +263,39 @@ class ImageTextModality:
             test = self.test
         except (ValueError, FileNotFoundError):
             test = None
-        return OpenedPairs(out, self.config, network.eval(), self.pairs, test, self.recipe)
+        return OpenedPairs(out, self.config, network.eval(), self.recipe, self.pairs, test)
+
+
+def reopen_towers(out: Path, config: Config, weights: Weights) -> OpenedTowers:
+    """The towers of a run in its folder; what it learnt from need not be there."""
+    shown = view_of(config)
+    tokenizer = text.read_tokenizer(out / TOKENIZER) if (out / TOKENIZER).exists() else None
+    torch.manual_seed(config.seed)  # a locked tower that nobody trained is as it was
+    network, _ = networks(config, towers_of(config, _size(config, shown), tokenizer))
+    network.load_state_dict(weights)
+    assert isinstance(network, PairNetwork)
+    return OpenedTowers(out, config, network.eval(), shown)
+
+
+def towers_of(config: Config, size: int, tokenizer: Any = None) -> Towers:
+    """Both towers, with new weights or pretrained ones."""
+    image = encoder_of(config.encoder, 3, size)
+    return Towers(image, text_encoder_of(config, tokenizer), config.method.settings.get("lock", "none"))
+
+
+def _size(config: Config, shown: Recipe) -> int:
+    """The edge of an image as its tower takes it: the view's, or that of the square it is decoded to."""
+    return shown.views[0].size or int(config.data_options.get("size", LARGE))
+
+
+def view_of(config: Config) -> Recipe:
+    """How an image is shown."""
+    return recipe(config.recipe or USUAL_RECIPE, 1, config.size, config.normalize)
 
 
 def pairs_of(config: Config, split: str, size: int | None) -> Captioned:
     """One part of the pairs; only the part learnt from is made smaller."""
-    pairs = load_pairs(config.data, split, **{"size": size or 224, **config.data_options})
+    pairs = load_pairs(config.data, split, **{"size": size or LARGE, **config.data_options})
     if split != config.split or config.images is None or config.images == len(pairs):
         return pairs
     if config.images > len(pairs):

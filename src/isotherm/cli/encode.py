@@ -1,0 +1,130 @@
+"""`isotherm encode`, `isotherm search` and `isotherm export`: what people do with a trained model."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from isotherm.cli import terminal
+from isotherm.files import STDOUT, check_places, put_json
+
+
+def add(commands: terminal.Commands) -> None:
+    encode = terminal.described(
+        commands,
+        "encode",
+        """
+embeddings of images and texts by a run
+
+Embeddings of images (files, and folders of them) and of texts (.txt files, a text per line). A run on image–text
+pairs gives both in one space; a run on images, or timm:NAME, torchvision:NAME, hf:NAME or a file of weights, the
+encoder's features; a run on sentences embeds texts. The data it learnt from need not be there. The .npz file has
+images and image_files, texts and text_lines. An image that cannot be decoded is left out and named.
+
+isotherm encode runs/clip photos captions.txt --out embeddings.npz
+isotherm encode runs/first a.png b.png --out two.npz
+isotherm encode runs/simcse sentences.txt --out sentences.npz
+""",
+    )
+    encode.add_argument("source", metavar="RUN", help="a run's folder, or an encoder as evaluate --on takes it")
+    encode.add_argument("files", nargs="+", type=Path, metavar="FILE", help="images, folders of images, .txt files")
+    encode.add_argument("--out", type=Path, required=True, metavar="FILE.npz", help="where the embeddings go")
+    encode.set_defaults(run=run_encode)
+    export = terminal.described(
+        commands,
+        "export",
+        """
+a run on image–text pairs as a folder that transformers loads
+
+Both towers, locked ones too, and their projections: text/ for transformers and sentence-transformers, image/ for
+isotherm.load_encoder, projections.safetensors, and a README.md with the code that puts them together.
+
+isotherm export runs/clip --out clip-model
+""",
+    )
+    export.add_argument("source", type=Path, metavar="RUN", help="a run's folder")
+    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
+    export.set_defaults(run=run_export)
+    search = terminal.described(
+        commands,
+        "search",
+        """
+the images nearest to a sentence or to an image
+
+The images of a folder that are nearest to a sentence, by a run on image–text pairs, or to another image, by any
+encoder of images: a table, and with --html a page that shows them and needs nothing else.
+
+isotherm search runs/clip "a dog on the beach" --images photos --html page.html
+isotherm search runs/clip "a red bus" "two children" --images embeddings.npz
+isotherm search runs/first query.png --images photos
+""",
+    )
+    search.add_argument("source", metavar="RUN", help="a run's folder, or an encoder as evaluate --on takes it")
+    search.add_argument("queries", nargs="+", metavar="QUERY", help="a sentence, or the path of an image")
+    search.add_argument(
+        "--images", type=Path, required=True, metavar="P", help="a folder of images, or what `isotherm encode` wrote"
+    )
+    search.add_argument("--top", type=terminal.positive, default=12, metavar="N", help="how many to show (12)")
+    search.add_argument("--html", type=Path, metavar="FILE", help="a page with the images")
+    search.add_argument("--json", type=Path, metavar="FILE", help="paths and similarities; - for standard output")
+    search.set_defaults(run=run_search)
+
+
+def run_encode(arguments: argparse.Namespace) -> None:
+    from isotherm.evaluate.encode import encode, write
+
+    console = terminal.console()
+    with terminal.mistakes(), terminal.progress(console) as note:
+        if arguments.out.suffix != ".npz":
+            raise terminal.UsersMistake(f"--out must end in .npz, got {arguments.out}")
+        check_places(json=arguments.out, read=arguments.files)
+        encoded = encode(arguments.source, arguments.files, note)
+        write(arguments.out, encoded)
+    for each in encoded.notes:
+        console.print(each, highlight=False)
+    shapes = [f"{name} {z.shape[0]:,} × {z.shape[1]}" for name, z in encoded.arrays().items() if z.ndim == 2]
+    console.print(f"{', '.join(shapes)}: written to {arguments.out}", highlight=False)
+
+
+def run_export(arguments: argparse.Namespace) -> None:
+    from isotherm.evaluate.export import export
+
+    with terminal.mistakes():
+        export(arguments.source, arguments.out)
+    terminal.console().print(f"written to {arguments.out}; its README.md shows how to load it", highlight=False)
+
+
+def run_search(arguments: argparse.Namespace) -> None:
+    from isotherm.evaluate.search import search, search_page
+
+    console = terminal.console(stderr=arguments.json == STDOUT)
+    with terminal.mistakes(), terminal.progress(console) as note:
+        check_places(arguments.html, arguments.json)
+        result = search(arguments.source, arguments.queries, arguments.images, arguments.top, note)
+        if arguments.html:
+            command = shlex.join(["isotherm", "search", arguments.source, *arguments.queries])
+            search_page(result, f"{command} --images {shlex.quote(str(arguments.images))} --top {arguments.top}").write(
+                arguments.html
+            )
+        if arguments.json:
+            answers = [
+                {
+                    "query": answer.query,
+                    "images": [
+                        {"image": str(path), "similarity": value}
+                        for path, value in zip(answer.images, answer.similarities, strict=True)
+                    ],
+                }
+                for answer in result.answers
+            ]
+            put_json(arguments.json, {"run": arguments.source, "among": result.among, "answers": answers})
+    for each in result.notes:
+        console.print(each, highlight=False)
+    if arguments.json != STDOUT:
+        for answer in result.answers:
+            display = terminal.table(answer.query, "similarity")
+            for path, value in zip(answer.images, answer.similarities, strict=True):
+                display.add_row(terminal.styled(str(path)), f"{value:.3f}".replace("-", "−"))
+            console.print(display)
+    terminal.written(console, arguments)
