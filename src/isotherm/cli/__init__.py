@@ -16,7 +16,21 @@ from typing import NoReturn
 
 from isotherm import __version__, extras, screen
 from isotherm.checks import did_you_mean
-from isotherm.cli import bench, check, data, doctor, evaluate, losses, presets, robustness, runs, study, terminal, train
+from isotherm.cli import (
+    bench,
+    check,
+    data,
+    detect,
+    doctor,
+    evaluate,
+    losses,
+    presets,
+    robustness,
+    runs,
+    study,
+    terminal,
+    train,
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -105,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     presets.add(commands)
     commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
     evaluate.add(commands)
+    detect.add(commands)
     commands.add_parser("robustness", help="what pretraining on unequal classes costs a loss", add_help=False)
     study.add(commands)
     bench.add(commands)
