@@ -10,6 +10,7 @@ from torch.testing import assert_close
 from isotherm.data.images import Images
 from isotherm.data.scenes import coco, drawn, voc
 from isotherm.data.scenes.scene import Scene
+from isotherm.data.sets import load
 
 
 def test_a_drawn_scene_is_the_same_again_and_others_differ():
@@ -48,8 +49,8 @@ def test_scenes_may_be_drawn_on_photographs():
     assert corner.tolist() == [200, 0, 0]
 
 
-def test_patches_are_digits_with_labels():
-    images = drawn.patches("train", 20)
+def test_digits_of_scenes_are_a_set_to_learn_from():
+    images = load("scene-digits", "test", count=20)
     assert images.shape == (3, 48, 48)
     assert images.classes == tuple("0123456789")
     assert len(images.labels.unique()) > 4

@@ -48,9 +48,10 @@ def read(
     return Scenes(name, glyphs.classes, count, scenes.__getitem__, tuple(len(s.labels) for s in scenes), True)
 
 
-def patches(split: str = "train", count: int = 4000, edge: int = EDGE // 2, seed: int = 0) -> Images:
-    """Single digits drawn as in the scenes, for an encoder to learn from: `isotherm train --data
-    isotherm.data.scenes.drawn:patches`."""
+def patches(split: str, count: int, edge: int, seed: int = 0) -> Images:
+    """Single digits drawn as in the scenes, each with its label."""
+    at_least(1, count=count)
+    at_least(8, size=edge)
     glyphs = digits.read(split)
     pixels, labels = [], []
     for i in range(count):
@@ -62,9 +63,7 @@ def patches(split: str = "train", count: int = 4000, edge: int = EDGE // 2, seed
         _paint(canvas, _inked(glyphs, which, side), top, left, generator)
         pixels.append(canvas.round().to(torch.uint8))
         labels.append(int(glyphs.labels[which]))
-    return Images(
-        "drawn digits", torch.stack(pixels), torch.tensor(labels), torch.arange(count), classes=glyphs.classes
-    )
+    return Images("scene-digits", torch.stack(pixels), torch.tensor(labels), torch.arange(count), glyphs.classes)
 
 
 def _generator(split: str, seed: int, index: int) -> torch.Generator:
