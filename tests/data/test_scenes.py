@@ -127,12 +127,12 @@ def test_what_is_wrong_in_voc_is_skipped_and_counted(tmp_path):
     scenes = voc.read(tmp_path, "train")
     assert scenes.objects == (1, 1, 0, 1)
     assert sorted(scenes.notes) == [
-        "1 annotation(s) without objects",
-        "1 box(es) cut at the border of the image",
-        "1 box(es) of no area skipped",
-        "1 box(es) outside the image skipped",
-        "1 listed image(s) skipped: the image or its annotation is not there",
-        "1 object(s) of a class that VOC does not have skipped",
+        "annotations without objects: 1",
+        "boxes cut at the border of the image: 1",
+        "boxes of no area, skipped: 1",
+        "boxes outside the image, skipped: 1",
+        "listed images without a file or an annotation, skipped: 1",
+        "objects of a class that VOC does not have, skipped: 1",
     ]
     assert scenes.take(1).boxes.tolist() == [[49, 29, 60, 40]]
     learnt = scenes.with_objects()
@@ -144,7 +144,7 @@ def test_what_is_wrong_in_voc_is_skipped_and_counted(tmp_path):
     [
         ("<annotation>", "a.xml is damaged: no element found"),
         (annotation(("dog", ("x", 1, 2, 3), 0)), "a.xml is damaged: bndbox/xmin must be a number, got 'x'"),
-        (annotation(), "voc train shows no object .*1 annotation.s. without objects"),
+        (annotation(), "voc train shows no object .*annotations without objects: 1"),
     ],
 )
 def test_a_damaged_annotation_is_named(tmp_path, text, said):
@@ -194,11 +194,11 @@ def test_coco_is_read_and_what_is_wrong_is_counted(tmp_path):
     assert scene.labels.tolist() == [1, 0]
     assert scene.crowd.tolist() == [False, True]
     assert sorted(scenes.notes) == [
-        "1 box(es) of no area skipped",
-        "1 box(es) outside the image skipped",
-        "1 listed image(s) skipped: not there",
-        "1 object(s) of images that are not listed skipped",
-        "1 object(s) with an unknown category id skipped",
+        "boxes of no area, skipped: 1",
+        "boxes outside the image, skipped: 1",
+        "listed images without a file, skipped: 1",
+        "objects of images that are not listed, skipped: 1",
+        "objects with an unknown category id, skipped: 1",
     ]
 
 
@@ -222,7 +222,7 @@ def test_cocos_polygons_and_run_lengths_are_masks(tmp_path):
     assert int(first.sum()) == 200
     assert second[:, :2].all()
     assert int(second.sum()) == 80
-    assert scenes.notes == ("1 object(s) without a mask skipped",)
+    assert scenes.notes == ("objects without a mask, skipped: 1",)
 
 
 @pytest.mark.parametrize(

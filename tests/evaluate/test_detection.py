@@ -192,20 +192,20 @@ def test_an_interrupted_fit_ends_with_the_same_weights(tmp_path, monkeypatch):
     again = fitting.fit(model, scenes, small(steps=3), keep=keep, note=steps.append)
     assert [s.split(",")[0] for s in steps] == ["step 3 of 3"]
     assert all(torch.equal(a, b) for a, b in zip(whole.state_dict().values(), again.state_dict().values(), strict=True))
-    assert not keep.exists()
 
 
 def test_encoders_side_by_side_with_their_differences(tmp_path):
+    usual = Wanted(size=64)  # the stem for larger images
     plan = Plan(("random:resnet18", "random:resnet34"), "scenes", small(steps=1), (0, 1), 4, 2, tmp_path)
-    result = detect(plan)
+    result = detect(plan, usual)
     table, differences = result.tables()
     assert [row[0] for row in table.rows] == ["random:resnet18", "random:resnet34"]
     assert differences.rows[0][0] == "random:resnet18 − random:resnet34"
     assert len(list(tmp_path.glob("detect-*.json"))) == 4
-    again = detect(plan, note=lambda stage, detail: pytest.fail(detail) if detail.startswith("step") else None)
+    again = detect(plan, usual, lambda stage, detail: pytest.fail(detail) if detail.startswith("step") else None)
     assert again.as_dict() == result.as_dict()
     with pytest.raises(ValueError, match="of other settings or data"):
-        detect(replace(plan, schedule=small(steps=2)))
+        detect(replace(plan, schedule=small(steps=2)), usual)
 
 
 def test_what_is_no_resnet_is_refused_in_a_sentence():
@@ -216,7 +216,7 @@ def test_what_is_no_resnet_is_refused_in_a_sentence():
 def test_the_command_writes_every_number(tmp_path, capsys):
     out = tmp_path / "d.json"
     command = ["detect", "random:resnet18", "--on", "scenes", "--steps", "1", "--batch", "2", "--images", "2"]
-    assert main([*command, "--tested", "1", "--json", str(out)]) == 0
+    assert main([*command, "--size", "64", "--tested", "1", "--json", str(out)]) == 0
     assert "Faster R-CNN, FPN, 1 steps of 2 images" in capsys.readouterr().out.replace("\n", " ")
     held = json.loads(out.read_text())
     assert set(held["encoders"]["random:resnet18"][0]["box"]) >= {"AP", "AP50", "AP75"}

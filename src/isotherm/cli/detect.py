@@ -50,6 +50,12 @@ def add(commands: terminal.Commands) -> None:
     detecting.add_argument("--images", type=terminal.positive, metavar="N", help="training images at most")
     detecting.add_argument("--tested", type=terminal.positive, metavar="N", help="test images at most")
     detecting.add_argument("--arch", metavar="N", help="the network of a file of weights: resnet50, …")
+    detecting.add_argument(
+        "--size",
+        type=terminal.positive,
+        metavar="N",
+        help="images that random:resnet50 is built for: above 32, usual stem",
+    )
     detecting.add_argument("--normalize", metavar="N", help="cifar10, imagenet, … (what the encoder says)")
     detecting.add_argument("--out", type=Path, metavar="DIR", help="keep what is finished here, and go on from it")
     detecting.add_argument("--trust-code", action="store_true", help="run code that a run names")
@@ -91,7 +97,7 @@ def _detect(arguments: argparse.Namespace) -> None:
             arguments.tested,
             arguments.out,
         )
-        result = detect(plan, Wanted(arguments.arch, None, arguments.normalize), note)
+        result = detect(plan, Wanted(arguments.arch, arguments.size, arguments.normalize), note)
         if arguments.html is not None:
             transfer.page("Detection", result.tables(), result.lines()).write(arguments.html)
         if arguments.json is not None:

@@ -83,7 +83,7 @@ def _listed(held: Json, folder: Path, labels: dict[int, int], masks: bool, skipp
         annotations = by_image.pop(int(entry["id"]), [])
         path = folder / Path(str(entry["file_name"])).name
         if not path.is_file():
-            skipped.add("listed image(s) skipped: not there")
+            skipped.add("listed images without a file, skipped")
             continue
         image = _Image(path, int(entry["height"]), int(entry["width"]), [])
         for annotation in annotations:
@@ -91,7 +91,7 @@ def _listed(held: Json, folder: Path, labels: dict[int, int], masks: bool, skipp
         listed.append(image)
     for annotations in by_image.values():
         for _ in annotations:
-            skipped.add("object(s) of images that are not listed skipped")
+            skipped.add("objects of images that are not listed, skipped")
     return listed
 
 
@@ -99,7 +99,7 @@ def _put(image: _Image, annotation: Json, labels: dict[int, int], masks: bool, s
     """An object to its image, or to what was skipped."""
     label = labels.get(int(annotation["category_id"]))
     if label is None:
-        skipped.add("object(s) with an unknown category id skipped")
+        skipped.add("objects with an unknown category id, skipped")
         return
     left, top, width, height = (float(x) for x in annotation["bbox"])
     box = skipped.inside((left, top, left + width, top + height), image.height, image.width)
@@ -107,7 +107,7 @@ def _put(image: _Image, annotation: Json, labels: dict[int, int], masks: bool, s
     if box is None:
         return
     if masks and not segmentation:
-        skipped.add("object(s) without a mask skipped")
+        skipped.add("objects without a mask, skipped")
         return
     image.objects.append(_Object(box, label, bool(annotation.get("iscrowd", 0)), segmentation if masks else None))
 

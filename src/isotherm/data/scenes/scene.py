@@ -100,19 +100,18 @@ class Skipped:
         """The part of a box that lies in the image; None, and counted, if there is none."""
         left, top, right, bottom = box
         if not (right > left and bottom > top):  # also of numbers that are none
-            self.add("box(es) of no area skipped")
+            self.add("boxes of no area, skipped")
             return None
         within = (max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height)))
         if not (within[2] > within[0] and within[3] > within[1]):
-            self.add("box(es) outside the image skipped")
+            self.add("boxes outside the image, skipped")
             return None
         if within != box:
-            self.add("box(es) cut at the border of the image")
+            self.add("boxes cut at the border of the image")
         return within
 
     def notes(self) -> tuple[str, ...]:
-        """Each count as the beginning of a sentence."""
-        return tuple(f"{n:,} {what}" for what, n in self.counts.items())
+        return tuple(f"{what}: {n:,}" for what, n in self.counts.items())
 
 
 def read_pixels(path: Path, size: tuple[int, int]) -> Tensor:

@@ -73,7 +73,7 @@ def _annotated(year: Path, name: str, asked: bool, skipped: Skipped) -> _Annotat
     """What an annotation says; None, and counted, where there is nothing to read."""
     image, path = year / "JPEGImages" / f"{name}.jpg", year / "Annotations" / f"{name}.xml"
     if not image.is_file() or not path.is_file():
-        skipped.add("listed image(s) skipped: the image or its annotation is not there")
+        skipped.add("listed images without a file or an annotation, skipped")
         return None
     try:
         root = ElementTree.parse(path).getroot()
@@ -88,7 +88,7 @@ def _annotated(year: Path, name: str, asked: bool, skipped: Skipped) -> _Annotat
     for each in root.findall("object"):
         kind = (each.findtext("name") or "").strip()
         if kind not in CLASSES:
-            skipped.add("object(s) of a class that VOC does not have skipped")
+            skipped.add("objects of a class that VOC does not have, skipped")
             continue
         left, top, right, bottom = (_number(each, f"bndbox/{e}", path) for e in ("xmin", "ymin", "xmax", "ymax"))
         box = skipped.inside((left - 1, top - 1, right, bottom), int(height), int(width))
@@ -97,7 +97,7 @@ def _annotated(year: Path, name: str, asked: bool, skipped: Skipped) -> _Annotat
             labels.append(CLASSES.index(kind))
             crowd.append(asked and _number(each, "difficult", path, 0.0) != 0)
     if not root.findall("object"):
-        skipped.add("annotation(s) without objects")
+        skipped.add("annotations without objects")
     return _Annotated(image, int(height), int(width), boxes, labels, crowd)
 
 

@@ -191,4 +191,6 @@ def _one(source: str, model: Model, train: Scenes, test: Scenes, plan: Plan, see
     if done is not None:
         done.parent.mkdir(parents=True, exist_ok=True)
         write_json(done, {"key": key, "metrics": metrics})
+    if keep is not None:
+        keep.unlink(missing_ok=True)
     return metrics

@@ -6,8 +6,9 @@ each region of 14×14, for boxes and masks alike. FPN (Lin et al. 2017, arXiv:16
 stages, two linear layers per region. All layers are trained, and batch normalization is on, also in the pyramid
 (MoCo, appendix).
 
-Differs from detectron2: torchvision's regions are not shifted by half a pixel and have 2×2 samples per bin, and a
-network with the stem for small images has anchors in proportion to its strides, which are a quarter.
+Differs from detectron2: torchvision's regions are not shifted by half a pixel and have 2×2 samples per bin, its losses
+of boxes are smooth near 0, and a network with the stem for small images has anchors in proportion to its strides,
+which are a quarter.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from isotherm.evaluate.models import Model
 STAGES = ("layer1", "layer2", "layer3", "layer4")
 PARTS = ("conv1", "bn1", "maxpool", *STAGES)
 RATIOS = (0.5, 1.0, 2.0)
+CANDIDATES = {"c4": (12, 6), "fpn": (2, 1)}
+"""Boxes per proposal that suppression starts from, in training and in tests; of a pyramid on every level."""
 RESOLUTION = {"c4": 14, "fpn": 7}
 """Bins along an edge of a region, for its box."""
 
@@ -54,9 +57,9 @@ def detector(model: Model, classes: int, schedule: Schedule) -> nn.Module:
         "max_size": schedule.longest,
         "image_mean": list(mean) * (model.channels // len(mean)),
         "image_std": list(std) * (model.channels // len(std)),
-        "rpn_pre_nms_top_n_train": 2 * schedule.proposals,
+        "rpn_pre_nms_top_n_train": CANDIDATES[schedule.shape][0] * schedule.proposals,
         "rpn_post_nms_top_n_train": 2 * schedule.proposals,
-        "rpn_pre_nms_top_n_test": 6 * schedule.proposals,
+        "rpn_pre_nms_top_n_test": CANDIDATES[schedule.shape][1] * schedule.proposals,
         "rpn_post_nms_top_n_test": schedule.proposals,
         "box_batch_size_per_image": schedule.regions,
     }

@@ -42,7 +42,8 @@ def fit(
 
     SGD as `schedule` says. At the end the means and variances of batch normalization are taken anew over some
     batches (precise BN, as MoCo does): those of training lag behind a short schedule's weights. The same seed
-    gives the same new layers, images and draws, whatever the encoder is.
+    gives the same new layers, images and draws, whatever the encoder is. With a file to `keep` its state in, what was
+    interrupted goes on; whoever has used the detector deletes it.
     """
     where = torch.device(device)
     kept = Kept(
@@ -74,7 +75,6 @@ def fit(
             note(f"step {step + 1:,} of {schedule.steps:,}, loss {float(loss.detach()):.3f}")
             if (step + 1) % EVERY == 0:
                 kept.save("detector", parts, step + 1)
-    kept.done()
     return network.eval()
 
 

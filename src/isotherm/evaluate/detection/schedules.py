@@ -8,7 +8,6 @@ MoCo's detectron2 configurations (detection/configs) and of detectron2's default
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -71,7 +70,6 @@ def changed(
     steps: int | None = None,
     batch: int | None = None,
     rate: float | None = None,
-    edges: Sequence[int] | None = None,
 ) -> Schedule:
     """The schedule with what was typed: milestones and warm-up in proportion to the steps, the rate to the batch."""
     at_least(1, steps=steps, batch=batch)
@@ -91,10 +89,6 @@ def changed(
     if shape is not None:
         one_of("detector", shape, get_args(Shape))
         schedule = replace(schedule, shape=shape)  # type: ignore[arg-type]
-    if edges is not None:
-        schedule = replace(
-            schedule, edges=tuple(edges), longest=max(schedule.longest * edges[-1] // schedule.edges[-1], 1)
-        )
     return schedule if masks is None else replace(schedule, masks=masks)
 
 
