@@ -7,6 +7,7 @@ RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
 PEERS := .venv-peers
+VISION := $(VENV)/vision
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo quick test coverage check lint bench gpu-check fuzz site dist clean
@@ -17,8 +18,9 @@ demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims
 quick: $(DEV)  ## the fast tests, for every edit: about two minutes
 	$(RUN)/python -m pytest -n 2 -m "not slow"
 
-test: $(DEV)  ## every test, on all cores
+test: $(DEV) $(VISION)/.ready  ## every test, on all cores; detection where only it sees torchvision
 	$(RUN)/python -m pytest -n 2
+	PYTHONPATH=$(VISION) $(RUN)/python -m pytest tests/evaluate/test_detection.py tests/data/test_scenes.py
 
 coverage: $(DEV)  ## which lines the tests reach, by folder
 	$(RUN)/python -m pytest -n 2 --cov --cov-report=
@@ -56,6 +58,11 @@ $(READY): pyproject.toml constraints.txt
 $(DEV): $(READY)  # the tests also train with the libraries of sentences and on a Ray cluster
 	$(RUN)/pip install -c constraints.txt -e '.[lab,ray,dev]'
 	-$(RUN)/pip install -c constraints.txt triton  # without it the tests of the fused kernels skip
+	@touch $@
+
+$(VISION)/.ready: $(DEV)  # a folder apart: a torchvision that does not import breaks transformers (docs/decisions/0004)
+	-$(RUN)/pip install -c constraints.txt --no-deps --upgrade --target $(VISION) torchvision pycocotools
+	@mkdir -p $(VISION)  # without them the tests of detection skip
 	@touch $@
 
 $(PEERS)/.ready: pyproject.toml constraints.txt

@@ -39,7 +39,7 @@ EXTRAS = {
     ),
     "text": Extra("encoders of sentences from Hugging Face", ("transformers", "tokenizers")),
     "parquet": Extra("data and embeddings in parquet files", ("pyarrow",)),
-    "vision": Extra("encoders of torchvision and timm", ("torchvision", "timm")),
+    "vision": Extra("encoders of torchvision and timm, isotherm detect", ("torchvision", "timm", "pycocotools")),
     "ray": Extra("studies on a Ray cluster", ("ray",)),
     "tracking": Extra("--log tensorboard, --log wandb", ("tensorboard", "wandb")),
     "kernels": Extra("fused kernels on a GPU", ("triton",)),

@@ -16,7 +16,7 @@ REAL = Path(os.environ.get("ISOTHERM_DATA") or "/nonexistent")
     ("name", "settings", "error", "words"),
     [
         ("cifar11", {}, ValueError, "no set 'cifar11'; did you mean 'cifar10'?"),
-        ("zzz", {}, ValueError, "no set 'zzz'; there is: digits, k-bit, .*, arrays:PATH"),
+        ("zzz", {}, ValueError, "no set 'zzz'; there is: digits, k-bit, scene-digits, .*, arrays:PATH"),
         ("digits", {"split": "val"}, ValueError, "digits has no split 'val'; it has: train, test"),
         ("imagenette", {"split": "extra"}, ValueError, "imagenette has no split 'extra'; it has: train, validation"),
         ("imagenette", {"sise": 8}, TypeError, "imagenette has no option 'sise'; did you mean 'size'?"),

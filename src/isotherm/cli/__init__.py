@@ -20,9 +20,11 @@ from isotherm.cli import (
     bench,
     check,
     data,
+    detect,
     doctor,
     encode,
     evaluate,
+    export,
     losses,
     presets,
     robustness,
@@ -121,6 +123,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("train", help="train an encoder with any method and loss", add_help=False)
     evaluate.add(commands)
     encode.add(commands)
+    export.add(commands)
+    detect.add(commands)
     commands.add_parser("robustness", help="what pretraining on unequal classes costs a loss", add_help=False)
     study.add(commands)
     bench.add(commands)

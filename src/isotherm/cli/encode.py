@@ -1,4 +1,4 @@
-"""`isotherm encode`, `isotherm search` and `isotherm export`: what people do with a trained model."""
+"""`isotherm encode` and `isotherm search`: what people do with a trained model."""
 
 from __future__ import annotations
 
@@ -31,21 +31,6 @@ isotherm encode runs/simcse sentences.txt --out sentences.npz
     encode.add_argument("files", nargs="+", type=Path, metavar="FILE", help="images, folders of images, .txt files")
     encode.add_argument("--out", type=Path, required=True, metavar="FILE.npz", help="where the embeddings go")
     encode.set_defaults(run=run_encode)
-    export = terminal.described(
-        commands,
-        "export",
-        """
-a run on image–text pairs as a folder that transformers loads
-
-Both towers, locked ones too, and their projections: text/ for transformers and sentence-transformers, image/ for
-isotherm.load_encoder, projections.safetensors, and a README.md with the code that puts them together.
-
-isotherm export runs/clip --out clip-model
-""",
-    )
-    export.add_argument("source", type=Path, metavar="RUN", help="a run's folder")
-    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
-    export.set_defaults(run=run_export)
     search = terminal.described(
         commands,
         "search",
@@ -85,14 +70,6 @@ def run_encode(arguments: argparse.Namespace) -> None:
         console.print(each, highlight=False)
     shapes = [f"{name} {z.shape[0]:,} × {z.shape[1]}" for name, z in encoded.arrays().items() if z.ndim == 2]
     console.print(f"{', '.join(shapes)}: written to {arguments.out}", highlight=False)
-
-
-def run_export(arguments: argparse.Namespace) -> None:
-    from isotherm.evaluate.export import export
-
-    with terminal.mistakes():
-        export(arguments.source, arguments.out)
-    terminal.console().print(f"written to {arguments.out}; its README.md shows how to load it", highlight=False)
 
 
 def run_search(arguments: argparse.Namespace) -> None:

@@ -91,6 +91,13 @@ def _holds_something(path: Path) -> bool:
 
 DIGITS = Set("digits", {"train": 1437, "test": 360}, (1, 8, 8), "CC BY 4.0 (UCI), comes with scikit-learn", "digits")
 K_BIT = Set("k-bit", {"train": 4096, "test": 1024}, (8, 32, 32), "made by Isotherm", "kbit")
+SCENE_DIGITS = Set(
+    "scene-digits",
+    {"train": 4000, "test": 1000},
+    (3, 48, 48),
+    "made by Isotherm of the embedded digits",
+    "scene_digits",
+)
 
 # MNIST and Fashion-MNIST: four idx files, plain or packed
 
@@ -332,7 +339,20 @@ VOC2007 = Set(
 )
 _HUNDRED_FOLDERS = tuple(f"{split}/{c}" for split in ("train", "val") for c in IMAGENET100)
 ALL = (
-    *(DIGITS, K_BIT, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, SVHN, STL10, IMAGENETTE, TINY_IMAGENET, FLICKR8K),
+    *(
+        DIGITS,
+        K_BIT,
+        SCENE_DIGITS,
+        MNIST,
+        FASHION_MNIST,
+        CIFAR10,
+        CIFAR100,
+        SVHN,
+        STL10,
+        IMAGENETTE,
+        TINY_IMAGENET,
+        FLICKR8K,
+    ),
     _imagenet("imagenet100", 126_689, 5_000, _HUNDRED_FOLDERS, classes=IMAGENET100),
     _imagenet("imagenet", 1_281_167, 50_000, ("train", "val")),
     *(*MEDICAL, VOC2007),

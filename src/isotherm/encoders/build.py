@@ -114,20 +114,22 @@ def from_torchvision(model: str, channels: int, settings: dict[str, Any]) -> nn.
 
 def installed(library: str, model: str) -> Any:
     """The library, or one sentence on why not."""
+    return needed(library, f"{library}:{model}", f", or use one of ours: {', '.join(NETWORKS)}")
+
+
+def needed(library: str, purpose: str, otherwise: str = "") -> Any:
+    """A library of the extra `vision`, or one sentence on why not."""
     try:
         return importlib.import_module(library)
     except ModuleNotFoundError as error:
         if error.name != library:
-            raise ValueError(f"{library}:{model} needs {error.name}, which is not installed.") from error
-        raise ValueError(
-            f"{library}:{model} needs {library}, which is not installed: {extras.command('vision')}."
-        ) from error
+            raise ValueError(f"{purpose} needs {error.name}, which is not installed.") from error
+        raise ValueError(f"{purpose} needs {library}, which is not installed: {extras.command('vision')}.") from error
     except Exception as error:  # a build for another torch fails while importing, with whatever it meets first
         first_line = str(error).partition("\n")[0]
         raise ValueError(
-            f"{library}:{model} needs {library}, which is installed but does not import ({first_line}), usually "
-            "because it was built for another torch. "
-            f"Install the one made for torch {torch.__version__}, or use one of ours: {', '.join(NETWORKS)}."
+            f"{purpose} needs {library}, which is installed but does not import ({first_line}), usually "
+            f"because it was built for another torch. Install the one made for torch {torch.__version__}{otherwise}."
         ) from error
 
 

@@ -51,8 +51,8 @@ def open_target(name: str, model: Model, at_most: int | None = None, seed: int =
 
     `at_most` takes a seeded choice of so many training images.
     """
-    train = fitted(_part(name, ("train",), model.size), model)
-    test = fitted(_part(name, TESTS, model.size), model)
+    train = fitted(part_of(name, ("train",), model.size), model)
+    test = fitted(part_of(name, TESTS, model.size), model)
     notes = [f"{part}: {note}" for part, images in (("train", train), ("test", test)) for note in images.notes]
     if shows_several(train):
         return Target(name, _some(train, at_most, seed), test, True, tuple(notes))
@@ -70,7 +70,7 @@ def open_target(name: str, model: Model, at_most: int | None = None, seed: int =
     return Target(name, train, test, False, tuple(notes))
 
 
-def _part(name: str, splits: tuple[str, ...], size: int) -> Images:
+def part_of(name: str, splits: tuple[str, ...], size: int) -> Images:
     """The first of these splits that there is."""
     if outside_data.data_address(name) is not None:
         return outside_data.images(name, splits[0], {})
