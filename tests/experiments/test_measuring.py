@@ -34,7 +34,7 @@ PROTOCOLS = tuple(f"linear {name}" for name in probes.PROTOCOLS)
 IMAGES = tuple(
     name
     for name, group in groups().items()
-    if name not in PROTOCOLS and all(not {"sentences", "pairs"} & set(m.needs) for m in group)
+    if name not in PROTOCOLS and all(not {"sentences", "pairs", "towers"} & set(m.needs) for m in group)
 )
 SMALL = {"images": 200, "epochs": 1, "batch": 50, "encoder.widths": [16], "monitor": 0}
 

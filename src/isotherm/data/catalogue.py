@@ -95,7 +95,7 @@ SCENE_DIGITS = Set(
     "scene-digits",
     {"train": 4000, "test": 1000},
     (3, 48, 48),
-    "made by Isotherm of the embedded digits",
+    "made by Isotherm",
     "scene_digits",
 )
 
