@@ -1,5 +1,6 @@
 """A worker of a study ends with its runner, however early the runner is killed."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -61,3 +62,24 @@ def test_no_worker_outlives_a_runner_that_is_killed_early(tmp_path):
     for pid in left:
         os.kill(pid, 9)
     assert left == []
+
+
+THREADS = """
+import json, sys
+from isotherm.experiments.worker import take_threads
+
+assert "numpy" not in sys.modules
+take_threads(1)
+import scipy.linalg
+from threadpoolctl import threadpool_info
+
+print(json.dumps({pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}))
+"""
+
+
+def test_numpy_and_scipy_of_a_worker_have_no_more_threads_than_torch():
+    unset = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    line = [sys.executable, "-c", THREADS]
+    pools = json.loads(subprocess.run(line, env=unset, check=True, capture_output=True, text=True).stdout)
+    assert pools
+    assert set(pools.values()) == {1}
