@@ -21,7 +21,7 @@ from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale, St
 
 TAU, T_NEG, TAU_MIN, TAU_MAX, RATE = "loss.temperature", "loss.t_neg", "loss.tau_min", "loss.tau_max", "lr"
 BIAS = "loss.bias"
-"""SigLIP's −10 is about −log of the negatives in its batches of 32,768; −6.24 is that of 512. 132 steps hardly move it."""
+"""SigLIP's −10 is about −log of the negatives in its batches of 32,768; −6.24 is of 512. 132 steps hardly move it."""
 TAUS = (0.02, 0.04, 0.07, 0.12, 0.25, 0.5)
 USUAL = 0.07
 """CLIP's first temperature."""
