@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +27,12 @@ from isotherm.train.loop import Run, steps_of
 from isotherm.train.modality import ImageTextModality, modality_of, sentences
 from isotherm.train.modality.image_text import pairs_of, view_of
 from isotherm.train.modality.images import images_of
+from isotherm.types import Batch
 
-STEPS = 3
-"""Timed steps of each kind, after one that is not; the fastest counts."""
+STEPS = 10
+"""Timed steps of each kind, after one that is not; their median counts."""
+ENOUGH = 4.0
+"""Seconds after which fewer do."""
 FREE = (
     *("seed", "epochs", "steps", "lr", "milestones", "warmup", "warmup_part"),
     *("randbit", "digits", "monitor", "monitor_images"),
@@ -55,7 +59,7 @@ class Kind:
 
     name: str
     step: float
-    """Seconds of a step on one core of this machine."""
+    """Seconds of a step on one core of this machine that does nothing else."""
     per_epoch: int
     """Steps."""
     views_per_step: int
@@ -121,27 +125,41 @@ def timed(name: str, point: Point, measuring: dict[str, float]) -> Kind:
             run = Run(fabric_for(config, place), config, place)
             with run.closing():
                 run.state.method.train()
-                times, views = [], 0
-                batches = run.loader.epoch(0)
-                for _ in range(min(STEPS + 1, len(run.loader))):
-                    began = time.perf_counter()
-                    batch = next(batches)
+                now, times, views = _clock(run), [], 0
+                for batch, began in _until_enough(run.loader.epoch(0), now):
                     views = len(batch.views) * len(batch.indices)
                     run.advance(batch)
-                    times.append(time.perf_counter() - began)
+                    times.append(now() - began)
                 same = json.dumps([config.as_dict()[k] for k in MEASURED_ALIKE], sort_keys=True)
                 if same not in measuring:
                     measuring[same] = _measured(run, point.measure)
-            return Kind(name, min(times[1:] or times), len(run.loader), views, measuring[same])
+            return Kind(name, statistics.median(times[1:] or times), len(run.loader), views, measuring[same])
     finally:
         torch.set_num_threads(threads)
 
 
+def _clock(run: Run) -> Callable[[], float]:
+    """Processor time where the processor does the work: whatever else runs here does not count."""
+    return time.process_time if run.fabric.device.type == "cpu" else time.perf_counter
+
+
+def _until_enough(batches: Iterator[Batch], now: Callable[[], float]) -> Iterator[tuple[Batch, float]]:
+    """Batches to be timed, each with the time at which it was asked for."""
+    first = now()
+    for _ in range(STEPS + 1):
+        began = now()
+        batch = next(batches, None)
+        if batch is None or began - first > ENOUGH:
+            return
+        yield batch, began
+
+
 def _measured(run: Run, groups: Sequence[str]) -> float:
     """Seconds that it takes to measure a run as it is now; what is read from its files takes none."""
-    began = time.perf_counter()
+    now = _clock(run)
+    began = now()
     take([m for m in in_groups(groups) if "run" not in m.needs], trained(run.opened()))
-    return time.perf_counter() - began
+    return now() - began
 
 
 def duration(seconds: float) -> str:
