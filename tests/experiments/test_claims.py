@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isotherm import doors
 from isotherm.experiments import comparing, find, judging, plan, report, wording
 from isotherm.experiments.claims import by_seed, penalties, rules
 from isotherm.experiments.claims.decision import at_least, at_most, decide, level, outcome_at
@@ -17,6 +18,7 @@ from isotherm.experiments.points import expand
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Claim, Comparison, Where
 from isotherm.train.build import build
+from isotherm.train.choice import Choice
 
 NOWHERE = Path("nowhere")
 PLACED = ((1, "a", 3.0), (1, "b", 2.0), (2, "a", 1.0), (2, "b", 2.0))
@@ -575,3 +577,23 @@ def test_a_plan_counts_steps_and_views_and_times_them():
         "10.0 hours",
         "4.6 days",
     ]
+
+
+WAITING = """
+import time
+from isotherm.nn import NTXentLoss
+
+class Waiting(NTXentLoss):
+    def per_query(self, pairs):
+        time.sleep(0.5)
+        return super().per_query(pairs)
+"""
+
+
+def test_a_plan_counts_work_and_not_waiting_for_a_core(tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    point = expand(find.load("generalized"), "smoke")[0]
+    loss = Choice(f"{tmp_path}/waiting.py:Waiting", {"temperature": 0.2})
+    doors.allow(loss.name)
+    kind = plan.timed("waiting", replace(point, config=replace(point.config, loss=loss)), {})
+    assert 0 < kind.step < 0.5
