@@ -61,7 +61,7 @@ LOCKED = {
     "epochs": 12,
     "warmup": 3.0,
 }
-"""Projections of two layers on kept features, as docs/image-text.md has them, with a warm-up: SigLIP collapses without."""
+"""Projections of two layers on kept features, as in docs/image-text.md, with a warm-up (SigLIP collapses without)."""
 C3 = {
     "data": "shards:cc3m",
     "test": "validation",
