@@ -40,8 +40,10 @@ def test_views_of_crops_do_not_depend_on_how_many_threads_make_them(monkeypatch)
     how = recipe("simclr", 2, 64, "imagenet")
     generator, ids = torch.Generator().manual_seed(0), torch.arange(33)
     crops = [torch.randint(0, 256, (33, 3, 64, 64), dtype=torch.uint8, generator=generator) for _ in range(2)]
+    before = torch.get_num_threads()
     alone = how.from_crops(crops, ids, seed=1)
-    usual = torch.get_num_threads()
+    usual = 2
+    torch.set_num_threads(usual)
     for count in (1, 3):
         with one_core_threads(count) as threads:
             together = how.from_crops(crops, ids, seed=1, threads=threads)
@@ -50,6 +52,7 @@ def test_views_of_crops_do_not_depend_on_how_many_threads_make_them(monkeypatch)
             with ThreadPoolExecutor(1) as others:
                 assert others.submit(torch.get_num_threads).result() == usual
         assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+    torch.set_num_threads(before)
 
 
 def test_the_first_numbers_of_a_crop_are_those_of_its_view():

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,7 +110,7 @@ class _Step:
         marks: list[Any] = []
         self.stages(lambda: marks.append(_mark(self.device)))
         _finish(self.device)
-        lengths = [_between(a, b) for a, b in zip(marks, marks[1:], strict=False)]
+        lengths = [_between(a, b) for a, b in pairwise(marks)]
         return dict(zip(STAGES, lengths, strict=True))
 
     def stages(self, mark: Callable[[], None] = lambda: None) -> None:

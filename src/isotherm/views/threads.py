@@ -21,7 +21,8 @@ def one_core_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     usual, ready = torch.get_num_threads(), threading.Barrier(count + 1)
 
     def begin() -> None:
-        torch.set_num_threads(1)  # of this thread, and of all that are started from now on
+        torch.set_num_threads(1)  # of this thread, and of all that ask for the first time from now on
+        torch.get_num_threads()  # this one has asked
         ready.wait()
 
     with ThreadPoolExecutor(count, "isotherm-views", initializer=begin) as threads:
