@@ -10,6 +10,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ from isotherm.encoders import encoder, head
 from isotherm.files import write_json
 from isotherm.nn import NTXentLoss
 from isotherm.views import recipe
+from isotherm.waiting import without_waiting
 
 STAGES = ("views", "encoder forward", "loss", "encoder backward", "optimizer")
 PROFILED = 3
@@ -114,6 +116,10 @@ class _Step:
         return dict(zip(STAGES, lengths, strict=True))
 
     def stages(self, mark: Callable[[], None] = lambda: None) -> None:
+        with without_waiting() if self.device.type == "cuda" else nullcontext():  # as training has it
+            self._stages(mark)
+
+    def _stages(self, mark: Callable[[], None]) -> None:
         mark()
         views = torch.cat(self.recipe(self.pixels, self.ids))
         mark()
