@@ -41,9 +41,10 @@ lint: $(DEV)  ## style, types, import contracts
 bench: $(PEERS)/.ready  ## the losses against the peers, in an environment of its own
 	$(PEERS)/bin/isotherm bench losses --peers --pairs 128 1024 4096 8192 65536 --json docs/benchmarks/losses.json
 
-gpu-check: $(DEV)  ## the fused kernels of this machine's GPU against float64, two GPUs against one, the loss benchmark
+gpu-check: $(DEV)  ## the fused kernels of this machine's GPU against float64, two GPUs against one, the loss benchmark, a step's profile
 	$(RUN)/python -m pytest -v tests/engine/on_gpu.py
 	$(RUN)/isotherm bench losses --device cuda --pairs 1024 4096 8192 --json gpu-check.json
+	$(RUN)/isotherm bench step --device cuda --json gpu-check-step.json
 
 TIME ?= 1h
 fuzz: $(DEV)  ## damaged files against every reader for TIME (1h); the suite has a seeded minute of it

@@ -4,11 +4,13 @@ In processes of their own: triton reads TRITON_INTERPRET when it is imported. Wi
 (`pip install isotherm[kernels]`).
 """
 
+import importlib
 import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -62,12 +64,51 @@ def test_why_they_are_not_used_is_said_once(monkeypatch):
     fused._warn("again")  # a second warning would be an error here
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="triton is installed")
-def test_who_insists_on_kernels_without_triton_is_told_what_to_install(monkeypatch):
+@pytest.fixture(params=["none", "old"])
+def without_kernels(request, monkeypatch):
+    """A machine without triton, or with an old one: what is said of it."""
+    old = SimpleNamespace(__version__="3.1.0")
+    monkeypatch.setitem(sys.modules, "triton", None if request.param == "none" else old)
+    monkeypatch.setattr(fused, "_said", [])
+    fused._unavailable.cache_clear()
+    yield "triton" if request.param == "none" else r"triton 3\.1\.0 is installed, and 3\.2 or later is needed"
+    fused._unavailable.cache_clear()
+
+
+def test_who_insists_on_kernels_without_a_triton_for_them_is_told_what_to_install(without_kernels, monkeypatch):
     monkeypatch.setenv("ISOTHERM_KERNELS", "triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    with pytest.raises(RuntimeError, match="Install isotherm\\[kernels\\]"):
+    with pytest.raises(RuntimeError, match=f"{without_kernels}.*pip install .*\\[kernels\\]"):
         nn.NTXentLoss()(torch.eye(4), torch.eye(4))
+
+
+ON_A_GPU = SimpleNamespace(device=torch.device("cuda"), dtype=torch.float32, shape=(4, 4))
+"""What is asked of queries before a kernel is: this machine has no GPU to put any on."""
+
+
+def test_without_a_triton_for_them_a_gpu_takes_the_plain_path_with_one_warning(without_kernels, monkeypatch):
+    monkeypatch.delenv("ISOTHERM_KERNELS", raising=False)
+    with pytest.warns(RuntimeWarning, match=f"the plain path is.*{without_kernels}"):
+        assert fused.fused(SimpleNamespace(queries=ON_A_GPU, visitors=None), (), None) is None
+    assert fused.fused(SimpleNamespace(queries=ON_A_GPU, visitors=None), (), None) is None  # and is not told again
+
+
+@needs_triton
+def test_a_gpu_that_fails_the_self_check_takes_the_plain_path_with_one_warning(monkeypatch):
+    monkeypatch.delenv("ISOTHERM_KERNELS", raising=False)
+    monkeypatch.setattr(fused, "_said", [])
+    check = importlib.import_module("isotherm.engine.device.check")
+    jobs = importlib.import_module("isotherm.engine.device.jobs")
+
+    def differs(job, device):  # as tests/engine/interpreted.py has a real one do
+        raise RuntimeError(f"the self-check found gradients 1.0e-02 apart on {device}")
+
+    monkeypatch.setattr(jobs, "plan", lambda pairs, reduction, top_k: "a job")
+    monkeypatch.setattr(check, "passes", differs)
+    pairs = SimpleNamespace(queries=ON_A_GPU, visitors=None)
+    with pytest.warns(RuntimeWarning, match="the plain path is.*self-check found gradients 1.0e-02 apart on cuda"):
+        assert fused.fused(pairs, ("a sum",), None) is None
+    assert fused.fused(pairs, ("a sum",), None) is None
 
 
 @pytest.mark.parametrize(

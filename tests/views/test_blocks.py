@@ -1,5 +1,6 @@
 """Blur in blocks, and views of crops: what the whole gives, to rounding."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -9,8 +10,9 @@ from isotherm.streams import uniforms
 from isotherm.views import operations as do
 from isotherm.views import recipe
 from isotherm.views.recipes import DRAWS
+from isotherm.views.threads import one_core_threads
 
-SHAPES = [(64, 96, 3), (224, 224, 11), (40, 64, 2), (32, 32, 31), (8, 8, 9)]
+SHAPES = [(64, 96, 3), (224, 224, 11), (64, 128, 32), (40, 64, 2), (32, 32, 31), (8, 8, 9)]
 
 
 @pytest.mark.parametrize(("height", "width", "radius"), SHAPES)
@@ -31,6 +33,26 @@ def test_views_of_crops_are_those_of_images_that_are_their_own_crops(name):
     ids = torch.arange(7) * 5
     ours, wanted = how.from_crops([pixels] * 3, ids, seed=2, epoch=1), how(pixels, ids, seed=2, epoch=1)
     assert all(torch.allclose(a, b, atol=3e-6) for a, b in zip(ours, wanted, strict=True))
+
+
+def test_views_of_crops_do_not_depend_on_how_many_threads_make_them(monkeypatch):
+    monkeypatch.setattr("isotherm.views.recipes.AT_ONCE", 5 * 3 * 64 * 64)  # several parts
+    how = recipe("simclr", 2, 64, "imagenet")
+    generator, ids = torch.Generator().manual_seed(0), torch.arange(33)
+    crops = [torch.randint(0, 256, (33, 3, 64, 64), dtype=torch.uint8, generator=generator) for _ in range(2)]
+    before = torch.get_num_threads()
+    alone = how.from_crops(crops, ids, seed=1)
+    usual = 2
+    torch.set_num_threads(usual)
+    for count in (1, 3):
+        with one_core_threads(count) as threads:
+            together = how.from_crops(crops, ids, seed=1, threads=threads)
+            assert {threads.submit(torch.get_num_threads).result() for _ in range(9)} == {1}
+            assert torch.get_num_threads() == usual
+            with ThreadPoolExecutor(1) as others:
+                assert others.submit(torch.get_num_threads).result() == usual
+        assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+    torch.set_num_threads(before)
 
 
 def test_the_first_numbers_of_a_crop_are_those_of_its_view():

@@ -146,6 +146,35 @@ def _bench_train(arguments: argparse.Namespace) -> None:
         console.print("This processor has no bfloat16 instructions: the bar on bfloat16 is not judged here.")
 
 
+def _bench_step(arguments: argparse.Namespace) -> None:
+    from isotherm.bench import step
+
+    console, cuda = terminal.console(), arguments.device == "cuda"
+    network = arguments.network or ("resnet50" if cuda else "resnet18")
+    size, batch = arguments.size or (224 if cuda else 32), arguments.batch or 64
+    with terminal.mistakes(), terminal.progress(console) as note:
+        result = step.run(arguments.device, network, batch, size, arguments.rounds, note)
+    heading = f"a SimCLR step of {network} on {arguments.device}, {batch} images of {size}×{size}"
+    table = terminal.table(heading, "ms", "of the step")
+    for name, seconds in result.stages.items():
+        table.add_row(name, f"{seconds * 1e3:,.2f}", f"{seconds / result.seconds:.0%}")
+    console.print(table)
+    table = terminal.table(
+        f"its {step.TOP} longest kernels" if cuda else "its longest operations", "ms", "of all", "calls"
+    )
+    for kernel in result.kernels[: step.TOP]:
+        name = kernel.name if len(kernel.name) <= 60 else f"{kernel.name[:59]}…"
+        table.add_row(
+            name, f"{kernel.seconds * 1e3:,.2f}", f"{kernel.seconds / result.busy:.0%}", f"{kernel.calls:,.0f}"
+        )
+    console.print(table)
+    busy = f"{result.busy * 1e3:,.2f} ms in kernels, {result.busy / result.seconds:.0%} of the step"
+    console.print(f"{busy}; {result.launches:,.0f} launches; {result.waits:,.0f} waits")
+    if arguments.json:
+        step.save(arguments.json, result)
+        console.print(f"written to {arguments.json}")
+
+
 def _bench_probes(arguments: argparse.Namespace) -> None:
     from isotherm.bench import probes
 
@@ -259,7 +288,7 @@ BENCHMARKS = (
         "data",
         "224-pixel views of JPEGs in a folder against torchvision and WebDataset",
         "Images a second for two SimCLR views of 224×224 of 500×375 JPEGs, which are made in a temporary folder; "
-        "interleaved rounds, ratios of each round, and the memory of all processes.",
+        "interleaved rounds, the best of each, processor time, and the memory of all processes.",
         rounds=5,
         run=_bench_data,
         peers="torchvision itself instead of the same Pillow operations, and WebDataset; both must be installed",
@@ -272,6 +301,15 @@ BENCHMARKS = (
         rounds=4,
         run=_bench_train,
         peers="whole epochs against lightly instead",
+    ),
+    Benchmark(
+        "step",
+        "where the time of a training step goes: stages, kernels, launches, waits",
+        "A SimCLR step in stages (views, encoder, loss, optimizer), its longest kernels by torch's profiler, how many "
+        "kernels it launches and how often it waits for the device; on a GPU by its own clock. A minute.",
+        rounds=10,
+        run=_bench_step,
+        examples=("isotherm bench step --device cuda --json step.json", "isotherm bench step --network small_alexnet"),
     ),
     Benchmark(
         "probes",
@@ -339,7 +377,15 @@ def add(commands: terminal.Commands) -> None:
     parsers["losses"].add_argument("--loss", action="append", default=[], metavar="LOSS", help=only)
     where = "cpu (default), or cuda: each path of every loss and its rivals, by the GPU's events"
     parsers["losses"].add_argument("--device", choices=("cpu", "cuda"), default="cpu", metavar="D", help=where)
-    parsers["losses"].add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    profiled = "cpu (default), or cuda"
+    parsers["step"].add_argument("--device", choices=("cpu", "cuda"), default="cpu", metavar="D", help=profiled)
+    parsers["step"].add_argument("--network", metavar="NAME", help="an encoder (resnet18; on a GPU resnet50)")
+    parsers["step"].add_argument(
+        "--size", type=terminal.positive, metavar="N", help="edge of a view (32; 224 on a GPU)"
+    )
+    parsers["step"].add_argument("--batch", type=terminal.positive, metavar="N", help="images, two views each (64)")
+    for name in ("losses", "step"):
+        parsers[name].add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
     parsers["gradients"].add_argument("--markdown", action="store_true", help="print the table of the guide")
     corpus = "text:PATH, or sentences (sentences)"
     parsers["sentences"].add_argument("--data", default="sentences", metavar="D", help=corpus)

@@ -197,25 +197,30 @@ BLOCK = 32
 def blur_in_blocks(x: Tensor, sigma: Tensor, radius: int) -> Tensor:
     """`gaussian_blur` to rounding, at half its cost for large images: what a pixel becomes depends on near ones only.
 
-    Every block of 32 pixels and its margins is a matrix product with the same weights; the ends are mirrored first.
+    A block of 32 pixels is the product of itself and its margins with weights that are the same wherever it lies, but
+    for the first and the last block: these are mirrored beyond their end.
     """
     n, c, h, w = x.shape
-    if h % BLOCK or w % BLOCK or radius >= min(h, w) or not n:
+    if h % BLOCK or w % BLOCK or min(h, w) < 2 * BLOCK or radius > BLOCK or not n:
         return gaussian_blur(x, sigma, radius)
-    offset = torch.arange(-radius, radius + 1, device=x.device)
-    kernel = torch.exp(-0.5 * (offset / sigma.clamp_min(1e-3)[:, None]) ** 2)
-    kernel = kernel / kernel.sum(1, keepdim=True)
-    pixel = torch.arange(BLOCK + 2 * radius, device=x.device)
-    distance = pixel[:, None] - torch.arange(BLOCK, device=x.device)  # of what is read to what is written
-    weights = kernel[:, distance.clamp(0, 2 * radius)] * ((distance >= 0) & (distance <= 2 * radius))
-    wide = F.pad(x.view(n * c, h, w), (radius, radius), mode="reflect").view(n, c * h, w + 2 * radius)
-    blocks = wide.unfold(2, BLOCK + 2 * radius, BLOCK).reshape(n, c * h * (w // BLOCK), BLOCK + 2 * radius)
-    across = torch.bmm(blocks, weights).view(n, c, h, w)
-    high = torch.cat([across[:, :, 1 : radius + 1].flip(2), across, across[:, :, -radius - 1 : -1].flip(2)], 2)
-    down = weights.transpose(1, 2)[:, None].contiguous()
-    for top in range(0, h, BLOCK):
-        across[:, :, top : top + BLOCK] = down @ high[:, :, top : top + BLOCK + 2 * radius]
-    return across
+    line = blur_weights(sigma, 2 * BLOCK + 2 * radius, radius)
+    first = line[:, : BLOCK + radius, :BLOCK].contiguous()
+    middle = line[:, BLOCK - radius : 2 * BLOCK + radius, BLOCK : 2 * BLOCK].contiguous()
+    last = first.flip(1, 2)
+    rows = x.reshape(n, c * h, w)
+    across = torch.empty_like(rows)
+    for at in range(0, w, BLOCK):
+        weights = first if at == 0 else last if at + BLOCK == w else middle
+        start = max(0, at - radius)
+        torch.bmm(rows[:, :, start : start + weights.shape[1]], weights, out=across[:, :, at : at + BLOCK])
+    columns = across.view(n * c, h, w)
+    down = torch.empty_like(columns)
+    first, middle, last = (each.transpose(1, 2).repeat_interleave(c, 0) for each in (first, middle, last))
+    for at in range(0, h, BLOCK):
+        weights = first if at == 0 else last if at + BLOCK == h else middle
+        start = max(0, at - radius)
+        torch.bmm(weights, columns[:, start : start + weights.shape[2]], out=down[:, at : at + BLOCK])
+    return down.view(n, c, h, w)
 
 
 def solarize(x: Tensor, where: Tensor, threshold: float = 0.5) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import torch
@@ -138,21 +139,35 @@ class Recipe:
                 by_number |= dict(zip(numbers, together.tensor_split(len(numbers)), strict=True))
         return [by_number[i] for i in range(len(every))]
 
-    def from_crops(self, crops: Sequence[Tensor], ids: Tensor, *, seed: int = 0, epoch: int = 0) -> list[Tensor]:
-        """The same of crops taken from the whole images with `crop_numbers`: uint8 (N, C, size, size) each."""
+    def from_crops(
+        self, crops: Sequence[Tensor], ids: Tensor, *, seed: int = 0, epoch: int = 0, threads: Executor | None = None
+    ) -> list[Tensor]:
+        """The same of crops taken from the whole images with `crop_numbers`: uint8 (N, C, size, size) each.
+
+        On a processor they are worked on in parts, at once by as many `threads` as there are. A part is the same
+        whoever makes it.
+        """
         order = permutation(4, seed=seed, epoch=epoch, view=0)
-        views = []
-        with torch.autocast(ids.device.type, enabled=False):
-            for number, (view, crop) in enumerate(zip((*self.views, *self.small), crops, strict=True)):
-                u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
-                x = torch.empty(crop.shape, dtype=torch.float32, device=crop.device)
-                for part, pixels, n in zip(_parts(x), _parts(crop), _parts(u, like=x), strict=True):
-                    changed = view.change(part.copy_(pixels).mul_(1 / 255), n, order, do.blur_in_blocks)
-                    changed = self.normalized(changed)
-                    if changed.data_ptr() != part.data_ptr():  # most operations work in place
-                        part.copy_(changed)
-                views.append(x)
+        views, parts = [], []
+        for number, (view, crop) in enumerate(zip((*self.views, *self.small), crops, strict=True)):
+            u = uniforms(ids, DRAWS, seed=seed, epoch=epoch, view=number)
+            x = torch.empty(crop.shape, dtype=torch.float32, device=crop.device)
+            parts += [(view, *part) for part in zip(_parts(x), _parts(crop, like=x), _parts(u, like=x), strict=True)]
+            views.append(x)
+
+        def make(part: tuple[View, Tensor, Tensor, Tensor]) -> None:
+            self._changed_crops(*part, order)
+
+        for _ in (threads.map if threads else map)(make, parts):
+            pass
         return views
+
+    def _changed_crops(self, view: View, out: Tensor, crops: Tensor, u: Tensor, order: Sequence[int]) -> None:
+        with torch.autocast(out.device.type, enabled=False):
+            changed = view.change(out.copy_(crops).mul_(1 / 255), u, order, do.blur_in_blocks)
+            changed = self.normalized(changed)
+            if changed.data_ptr() != out.data_ptr():  # most operations work in place
+                out.copy_(changed)
 
     def crop_numbers(self, ids: Tensor, tries: int, *, seed: int = 0, epoch: int = 0) -> Tensor:
         """What the crops of each image are drawn from, (N, views and small crops, 5 + 4·(tries − 1)).

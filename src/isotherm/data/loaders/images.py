@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,6 +15,7 @@ from isotherm.data.loaders.whole import WholeImages
 from isotherm.data.probing import append_bits
 from isotherm.types import Batch
 from isotherm.views.recipes import Recipe
+from isotherm.views.threads import one_core_threads
 from isotherm.waiting import brought
 
 
@@ -51,7 +53,11 @@ class Loader(Dealing):
     def _from_whole_images(self, epoch: int, start: int) -> Iterator[Batch]:
         """The same, cropped from images that are still in their files, by processes that decode."""
         most = -(-self.batch // self.world)
-        with WholeImages(self.images, self.recipe, self.seed, epoch, most, ahead=max(1, self.prefetch)) as source:
+        depth = max(1, self.prefetch)
+        with ExitStack() as held:
+            source = held.enter_context(WholeImages(self.images, self.recipe, self.seed, epoch, most, depth))
+            on_processor = torch.device(self.device).type == "cpu"
+            threads = held.enter_context(one_core_threads(torch.get_num_threads())) if on_processor else None
             shares = dealt(replace(self, prefetch=0), lambda indices, _: indices, epoch, start)
             crops = source.batches(shares)
 
@@ -59,7 +65,7 @@ class Loader(Dealing):
                 indices, cropped = next(crops)
                 ids = brought(self.images.ids[indices], self.device)
                 cropped = [brought(crop, self.device) for crop in cropped]
-                views = self.recipe.from_crops(cropped, ids, seed=self.seed, epoch=epoch)
+                views = self.recipe.from_crops(cropped, ids, seed=self.seed, epoch=epoch, threads=threads)
                 return self._labelled(views, indices)
 
             numbers = range(start, len(self))
