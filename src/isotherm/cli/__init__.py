@@ -1,7 +1,7 @@
 """The `isotherm` command. Thin: it reads arguments, calls the module that does the work, prints.
 
-Exit code 0 on success, 2 with one clear line for a user's mistake, 1 for our failure, 128 and the signal's number for
-what was asked to stop (130, 143).
+Exit code 0 on success, 2 with one clear line for a user's mistake, 1 for our failure, 3 where `inspect --fail-on` found
+what it was to look for, 128 and the signal's number for what was asked to stop (130, 143).
 """
 
 from __future__ import annotations
