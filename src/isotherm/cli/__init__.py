@@ -29,6 +29,7 @@ from isotherm.cli import (
     presets,
     robustness,
     runs,
+    share,
     study,
     terminal,
     train,
@@ -124,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add(commands)
     encode.add(commands)
     export.add(commands)
+    share.add(commands)
     detect.add(commands)
     commands.add_parser("robustness", help="what pretraining on unequal classes costs a loss", add_help=False)
     study.add(commands)
