@@ -7,8 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-onnx = pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
+pytest.importorskip("onnx", reason="the extra 'onnx' is not installed")
+pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
+
+import onnx
+import onnxruntime
 
 from isotherm.encoders import encoder, features
 from isotherm.encoders.onnx_graph import OPSET, TOLERANCE, image_graph, text_graph

@@ -101,7 +101,8 @@ def _use(told: Told) -> list[str]:
         )
     if told.library == "timm":
         code.append(
-            f'import timm\n\nencoder = timm.create_model("local-dir:{told.name}", pretrained=True).eval()  # or hf-hub:…'
+            "import timm\n\n"
+            f'encoder = timm.create_model("local-dir:{told.name}", pretrained=True).eval()  # or hf-hub:…'
         )
     lines = []
     for each in code:

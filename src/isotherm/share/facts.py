@@ -105,7 +105,7 @@ def _json(path: Path, otherwise: Any) -> Any:
 
 
 def command_of(config: Config) -> str:
-    """The line that would train this run again: what differs from the defaults of its data, method, loss and encoder."""
+    """The line that would train this run again: what differs from the defaults of its data, method and loss."""
     own = flat(config.as_dict())
     named = {name: own[name] for name in ("data", "method", "loss", "encoder") if own.get(name)}
     usual = flat(configure(named).as_dict())

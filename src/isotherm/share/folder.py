@@ -120,11 +120,9 @@ def check_model(folder: Path, where: str) -> None:
         raise ValueError(f"{where} is no model: it has no {CONFIG}.")
     if shared_card(folder) is None:
         raise ValueError(
-            f"{where} was not pushed by Isotherm: its {CONFIG} has no entry '{ENTRY}'. `isotherm evaluate hf:NAME` takes "
-            "models of others."
+            f"{where} was not pushed by Isotherm: its {CONFIG} has no entry '{ENTRY}'. Others' models are taken by "
+            "evaluate --on and embed as hf:NAME."
         )
     if not (folder / CARD).is_file():
-        raise ValueError(
-            f"{where} has no card ({CARD}), which says what it is and on which terms; ask whoever made it."
-        )
+        raise ValueError(f"{where} has no card ({CARD}), which says what it is and on which terms; ask its maker.")
     runs.load_encoder(folder)  # refuses what is damaged or another's

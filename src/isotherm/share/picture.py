@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from isotherm.data.sentences import is_text
 from isotherm.evaluate.embed import embed_set
 from isotherm.evaluate.encode import open_embedder
@@ -45,7 +43,5 @@ def _embedding(run: Path, config: Config) -> tuple[Embedding, str]:
         arrays = result.arrays()
         labels = arrays.get("labels")
         of = "sentences" if is_text(config.data) else f"{part} images"
-        return of_arrays(
-            arrays["embeddings"], None if labels is None else np.asarray(labels), drop=True
-        ), of.capitalize()
+        return of_arrays(arrays["embeddings"], labels, drop=True), of.capitalize()
     raise AssertionError("parts are never empty")
