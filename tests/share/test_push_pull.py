@@ -180,8 +180,8 @@ def test_a_run_of_a_study_has_its_seeds_intervals_and_claims_on_the_card(trained
     (tmp_path / "study/claims.json").write_text(json.dumps([claim]))
     spread = facts_of(place).spreads["knn"]
     assert (spread.mean, spread.seeds) == (pytest.approx(0.6), 3)
-    assert spread.low < 0.5  # Student's t of two degrees of freedom is wide
-    assert spread.high > 0.7
+    half = 4.30265 * 0.1 / 3**0.5  # t of two degrees of freedom, from a table
+    assert (spread.low, spread.high) == (pytest.approx(0.6 - half, abs=1e-5), pytest.approx(0.6 + half, abs=1e-5))
     assert main(["push", str(place), str(tmp_path / "model"), *NO_PICTURE]) == 0
     said = (tmp_path / "model/README.md").read_text()
     assert "3 seeds" in said

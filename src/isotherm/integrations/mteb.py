@@ -33,7 +33,7 @@ class MTEBEncoder:
     @property
     def mteb_model_meta(self) -> Any:
         """Who the model is, for mteb's results."""
-        mteb = importlib.import_module("mteb")
+        models = importlib.import_module("mteb.models.model_meta")
         about = {
             "name": self.name,
             "revision": self.revision,
@@ -43,7 +43,7 @@ class MTEBEncoder:
             "similarity_fn_name": "cosine",
             "framework": ["PyTorch"],
         }
-        return mteb.ModelMeta.create_empty(about)
+        return models.ModelMeta.create_empty(about)
 
     def encode(self, inputs: Iterable[Mapping[str, Any]], **_: Any) -> NDArray[np.float32]:
         """The features of every text of mteb's batches, in order."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.special import stdtrit
+
 from isotherm.data.catalogue import SETS
-from isotherm.experiments.claims.decision import interval
 from isotherm.experiments.records import RECORDS, Records, read
 from isotherm.experiments.study import Where
 from isotherm.measures.measure import usable
@@ -35,7 +38,7 @@ ON_THE_HUB = {
 
 @dataclass(frozen=True)
 class Spread:
-    """A measure over the seeds of a point of a study."""
+    """A measure over the seeds of a point of a study: its mean, and Student's interval at 95 %."""
 
     mean: float
     low: float
@@ -92,9 +95,15 @@ def _with_study(facts: Facts, out: Path, study: Path) -> Facts:
 
 
 def _spreads(records: Records, where: Where, measures: Mapping[str, float]) -> dict[str, Spread]:
-    """Each measure at the run's point of the study: mean over seeds and the interval by which claims are judged."""
+    """Each measure at the run's point of the study: mean over seeds and Student's interval of it."""
     values = {name: list(records.by_seed(where, name).values()) for name in measures}
-    return {name: Spread(*interval(each), len(each)) for name, each in values.items() if len(each) > 1}
+    return {name: _spread(each) for name, each in values.items() if len(each) > 1}
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    n, mean = len(values), float(np.mean(values))
+    half = float(stdtrit(n - 1, 0.975)) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return Spread(mean, mean - half, mean + half, n)
 
 
 def _json(path: Path, otherwise: Any) -> Any:
