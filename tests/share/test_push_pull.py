@@ -12,7 +12,9 @@ import torch
 from isotherm.cli import main
 from isotherm.share.facts import command_of, facts_of, public
 from isotherm.train import runs
-from isotherm.train.commandline import parse
+from isotherm.train.commandline import configure, parse
+from isotherm.train.config import Runtime
+from isotherm.train.loop import train
 from small_hub import hub
 from small_runs import run
 
@@ -187,3 +189,22 @@ def test_a_run_of_a_study_has_its_seeds_intervals_and_claims_on_the_card(trained
     assert "3 seeds" in said
     assert "| It learns | somebody 2021 | held |" in said
     assert "isotherm study mine" in said
+
+
+@pytest.mark.slow
+def test_a_resnet_with_the_usual_stem_is_one_of_timms(tmp_path):
+    few = {"images": 32, "batch": 16, "epochs": 1, "size": 32, "encoder": {"name": "resnet18", "small": False}}
+    train(configure({"monitor": 0, **few}), Runtime(out=tmp_path / "run", quiet=True))
+    assert main(["push", str(tmp_path / "run"), str(tmp_path / "model"), *NO_PICTURE]) == 0
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    assert config["architecture"] == "resnet18"
+    assert config["pretrained_cfg"]["input_size"] == [1, 32, 32]
+    assert "library_name: timm" in (tmp_path / "model/README.md").read_text()
+    try:
+        import timm  # noqa: PLC0415 - not in every environment
+    except (ImportError, RuntimeError):  # a torchvision for another torch
+        pytest.skip("timm does not import here")
+    theirs = timm.create_model(f"local-dir:{tmp_path}/model", pretrained=True).eval()
+    x = torch.rand(2, 1, 32, 32)
+    with torch.no_grad():
+        assert torch.allclose(theirs(x), runs.load_encoder(tmp_path / "model")(x), atol=1e-5)
