@@ -16,7 +16,7 @@ PICTURE = "map.png"
 TASKS = {
     "images": "image-feature-extraction",
     "sentences": "sentence-similarity",
-    "image–text pairs": "zero-shot-image-classification",
+    "pairs": "zero-shot-image-classification",
 }
 
 
@@ -26,7 +26,7 @@ class Told:
 
     name: str
     noun: str
-    """What it learnt from: images, sentences, image–text pairs."""
+    """What it learnt from: images, sentences, pairs."""
     library: str
     width: int
     license: str | None = None
@@ -38,7 +38,7 @@ def card(facts: Facts, told: Told) -> str:
     """The whole README.md."""
     head = yaml.safe_dump(_head(facts, told), sort_keys=False, allow_unicode=True)
     config = facts.config
-    what = "towers" if told.noun == "image–text pairs" else f"an encoder of {told.noun}"
+    what = "image and text towers" if told.noun == "pairs" else f"an encoder of {told.noun}"
     lines = [
         f"# {text(told.name)}",
         "",
@@ -107,6 +107,8 @@ def _use(told: Told) -> list[str]:
     lines = []
     for each in code:
         lines += [*block(each, "python"), ""]
+    if told.noun == "pairs":
+        lines += ["That is the image tower; USE.md has the code that embeds images and texts in one space.", ""]
     if told.noun == "images":
         lines += ["Images are float32 from 0 to 1, normalized as config.json says under isotherm.normalize.", ""]
     return lines

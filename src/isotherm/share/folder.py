@@ -12,7 +12,7 @@ from isotherm.encoders import ResNet
 from isotherm.evaluate import export
 from isotherm.evaluate.encode import modality_at
 from isotherm.share.card import PICTURE, Told, card
-from isotherm.share.facts import Facts, facts_of, public_card
+from isotherm.share.facts import Facts, facts_of, public, public_card
 from isotherm.share.picture import draw_map
 from isotherm.train import runs
 from isotherm.train.layers import Settings
@@ -72,8 +72,10 @@ def _write_towers(run: Path, folder: Path) -> Told:
     folder.rmdir()
     export.export(run, folder)
     own = json.loads((folder / CONFIG).read_text())
-    image = json.loads((folder / export.IMAGE / ENCODER).with_suffix(".json").read_text())
-    files.write_json(folder / CONFIG, {**own, ENTRY: public_card(image)})
+    card_path = (folder / export.IMAGE / ENCODER).with_suffix(".json")
+    image = public_card(json.loads(card_path.read_text()))
+    files.write_json(card_path, image)
+    files.write_json(folder / CONFIG, {**public(own), ENTRY: image})
     (folder / CARD).rename(folder / "USE.md")
     return Told("", ImageTextModality.noun, "isotherm", image["width"])
 
