@@ -109,9 +109,7 @@ def timm_config(run: Path, entry: Settings) -> Settings:
             "std": normalize["std"] or [1.0] * channels,
             "interpolation": "bilinear",
             "crop_pct": 1.0,
-            "num_classes": 0,
-            "first_conv": "conv1",
-            "classifier": "fc",
+            "num_classes": 0,  # no first_conv: timm would adapt its weights to other channels, which they have already
         },
     }
 
