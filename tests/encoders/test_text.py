@@ -23,7 +23,7 @@ def test_sentences_of_similar_length_go_together_and_nothing_else_changes(encode
     tokens = encoder.padded(encoder.tokens(sentences))
     real = tokens != text.PADDING
     with torch.no_grad():
-        torch.testing.assert_close(encoder(tokens), encoder._pooled(tokens, real), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(encoder(tokens), encoder.pooled(tokens, real), atol=1e-6, rtol=1e-5)
         alone = torch.cat([encoder(encoder.padded(encoder.tokens([s]))) for s in sentences[:20]])
     torch.testing.assert_close(encoder(tokens)[:20], alone, atol=1e-6, rtol=1e-5)
 

@@ -170,3 +170,21 @@ def test_what_cannot_be_exported_is_said(clip, tmp_path, capsys):
     assert main(["export", str(tmp_path), "--out", str(tmp_path / "m")]) == 2
     assert "is no run" in capsys.readouterr().err
     assert not (tmp_path / "m").exists()
+
+
+def test_towers_are_pushed_without_the_place_of_their_data(clip, tmp_path, capsys):
+    model = tmp_path / "model"
+    assert main(["push", str(clip[0]), str(model), "--map", "none"]) == 0
+    assert {p.name for p in model.iterdir()} == {
+        "README.md",
+        "USE.md",
+        "config.json",
+        "image",
+        "text",
+        "projections.safetensors",
+    }
+    said = "".join(p.read_text() for p in model.rglob("*") if p.suffix in (".md", ".json"))
+    assert str(clip[0].parent) not in said
+    assert main(["pull", str(model), "--out", str(tmp_path / "again")]) == 0
+    ours, theirs = (runs.load_encoder(place).state_dict() for place in (clip[0], tmp_path / "again"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -105,3 +105,36 @@ def test_an_empty_line_in_a_column_of_labels_is_a_label_that_is_missing(tmp_path
     (tmp_path / "y.csv").write_text("label\n" + "\n".join(lines) + "\n")
     found = read(tmp_path / "z.npy", labels=tmp_path / "y.csv", drop=True)
     assert len(found.z) == sum(1 for line in lines if line)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"z": [1, 2]}\n[3]\n', "line 2 is no object of JSON"),
+        ('{"z": [1, 2]}\nnonsense\n', "line 2 is no object of JSON"),
+        ('{"z": [1, 2]}\n{"z": [1]}\n', "'z' are not all lists of 2 numbers"),
+        ('{"z": [1, "a"]}\n', "'z' holds something that is no number"),
+        ('{"z": 1}\n{"z": 2}\n', "2-D"),
+        ("", "cannot be read|holds no"),
+    ],
+)
+def test_json_lines_that_are_no_embeddings_are_refused(tmp_path, content, words):
+    (tmp_path / "e.jsonl").write_text(content)
+    with pytest.raises(ValueError, match=words):
+        read(tmp_path / "e.jsonl")
+
+
+def test_missing_vectors_of_json_lines_are_missing_rows(tmp_path):
+    lines = ['{"z": [1, 2], "y": 0}', '{"y": 1}', "", '{"z": [2, 1], "y": 10}', '{"z": [0.5, 1], "y": 2}']
+    (tmp_path / "e.jsonl").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match="drop"):
+        read(tmp_path / "e.jsonl")
+    found = read(tmp_path / "e.jsonl", drop=True)
+    assert found.rows.tolist() == [0, 2, 3]
+    assert found.classes == ("0", "1", "2", "10")
+
+
+def test_a_feather_file_that_is_none_is_refused(tmp_path):
+    (tmp_path / "e.feather").write_bytes(b"FEA1 of long ago")
+    with pytest.raises(ValueError, match=r"e\.feather cannot be read as \.feather"):
+        read(tmp_path / "e.feather")

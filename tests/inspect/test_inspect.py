@@ -14,6 +14,7 @@ import torch
 from isotherm import inspect as I
 from isotherm import measures as M
 from isotherm.bench.measure import peak_extra_memory
+from isotherm.cli import main
 from isotherm.inspect import reading
 from isotherm.inspect.health import even_uniformity
 from isotherm.inspect.page import flattened
@@ -53,22 +54,29 @@ def save(folder, form):
         from safetensors.torch import save_file  # noqa: PLC0415
 
         save_file({"features": tensors(CLUSTERS), "y": torch.from_numpy(LABELS)}, path)
+    elif form == "jsonl":
+        rows = zip(CLUSTERS.tolist(), LABELS.tolist(), strict=True)
+        path.write_text("".join(json.dumps({"embedding": z, "label": f"kind {c}", "more": {}}) + "\n" for z, c in rows))
     else:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.parquet as pq  # noqa: PLC0415
+        from pyarrow import feather  # noqa: PLC0415
 
         table = {"embedding": pa.array(list(CLUSTERS)), "label": pa.array([f"kind {c}" for c in LABELS])}
-        pq.write_table(pa.table(table), path, row_group_size=150)
+        if form == "feather":
+            feather.write_feather(pa.table(table), path, chunksize=150)
+        else:
+            pq.write_table(pa.table(table), path, row_group_size=150)
     return path
 
 
-@pytest.mark.parametrize("form", ["npy", "npz", "pt", "safetensors", "parquet"])
+@pytest.mark.parametrize("form", ["npy", "npz", "pt", "safetensors", "parquet", "feather", "jsonl"])
 def test_every_format_gives_the_same_rows(tmp_path, form):
     found = I.read(save(tmp_path, form))
     assert torch.equal(found.z, tensors(CLUSTERS))
     if form != "npy":
         assert torch.equal(found.labels, torch.from_numpy(LABELS))
-        assert found.classes[0] == ("kind 0" if form == "parquet" else "0")
+        assert found.classes[0] == ("kind 0" if form in ("parquet", "feather", "jsonl") else "0")
     part = I.read(save(tmp_path, form), sample=50, seed=3)
     assert torch.equal(part.z, tensors(CLUSTERS)[part.rows])
     assert len(part.z) == 50
@@ -502,6 +510,25 @@ def test_numbers_are_saved_as_json(tmp_path):
     assert len(found["spectrum"]) == D
     assert {"level", "text", "why"} <= found["findings"][0].keys()
     assert found["advice"]["tau_min"] > 0
+
+
+@pytest.mark.parametrize(
+    ("z", "on", "code"),
+    [(POINT, "bad", 3), (POINT, "warning", 3), (POINT, None, 0), (SPHERE, "bad", 0), (SPHERE, "warning", 0)],
+)
+def test_a_pipeline_can_stop_at_what_is_bad(tmp_path, capsys, z, on, code):
+    np.save(tmp_path / "z.npy", z)
+    more = [] if on is None else ["--fail-on", on]
+    assert main(["inspect", str(tmp_path / "z.npy"), "--map", "none", *more]) == code
+    said = capsys.readouterr()
+    assert ("nearly collapsed" in said.err) == (code == 3)
+    assert "uniformity" in said.out.lower()
+
+
+def test_a_pipeline_stops_at_a_warning_only_where_it_is_asked_to(tmp_path):
+    np.save(tmp_path / "z.npy", np.concatenate([SPHERE, SPHERE[:40]]))  # repeated rows are worth a look, not bad
+    codes = [main(["inspect", str(tmp_path / "z.npy"), "--fail-on", on]) for on in ("bad", "warning")]
+    assert codes == [0, 3]
 
 
 def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):

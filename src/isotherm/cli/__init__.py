@@ -1,7 +1,7 @@
 """The `isotherm` command. Thin: it reads arguments, calls the module that does the work, prints.
 
-Exit code 0 on success, 2 with one clear line for a user's mistake, 1 for our failure, 128 and the signal's number for
-what was asked to stop (130, 143).
+Exit code 0 on success, 2 with one clear line for a user's mistake, 1 for our failure, 3 where `inspect --fail-on` found
+what it was to look for, 128 and the signal's number for what was asked to stop (130, 143).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from isotherm.cli import (
     presets,
     robustness,
     runs,
+    share,
     study,
     terminal,
     train,
@@ -124,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add(commands)
     encode.add(commands)
     export.add(commands)
+    share.add(commands)
     detect.add(commands)
     commands.add_parser("robustness", help="what pretraining on unequal classes costs a loss", add_help=False)
     study.add(commands)

@@ -1,4 +1,4 @@
-"""`isotherm encode` and `isotherm search`: what people do with a trained model."""
+"""`isotherm embed` (also called encode) and `isotherm search`: what people do with a trained model."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from pathlib import Path
 from isotherm.cli import terminal
 from isotherm.files import STDOUT, check_places, put_json
 
+NAMES = ("embed", "encode")
+"""Two names of one command."""
+ENCODE = """
+embeddings of a set, of image files or of texts by a run
+
+Embeddings of a set by its name (digits, cifar10, folder:PATH, parquet:PATH, text:PATH, …): embeddings, labels and ids,
+as `isotherm inspect` reads them. Or of images (files, and folders of them) and of texts (.txt files, a text per line):
+images and image_files, texts and text_lines. A run on image–text pairs gives both in one space; a run on images, or
+timm:NAME, torchvision:NAME, hf:NAME or a file of weights, the encoder's features; a run on sentences embeds texts; so
+does what was pulled. The data it learnt from need not be there. An image that cannot be decoded is left out and named.
+
+isotherm {command} runs/first digits --split test --out z.npz && isotherm inspect z.npz
+isotherm {command} runs/clip photos captions.txt --out embeddings.npz
+isotherm {command} runs/first a.png b.png --out two.npz
+isotherm {command} runs/simcse sentences.txt --out sentences.npz
+"""
+
 
 def add(commands: terminal.Commands) -> None:
-    encode = terminal.described(
-        commands,
-        "encode",
-        """
-embeddings of images and texts by a run
-
-Embeddings of images (files, and folders of them) and of texts (.txt files, a text per line). A run on image–text
-pairs gives both in one space; a run on images, or timm:NAME, torchvision:NAME, hf:NAME or a file of weights, the
-encoder's features; a run on sentences embeds texts. The data it learnt from need not be there. The .npz file has
-images and image_files, texts and text_lines. An image that cannot be decoded is left out and named.
-
-isotherm encode runs/clip photos captions.txt --out embeddings.npz
-isotherm encode runs/first a.png b.png --out two.npz
-isotherm encode runs/simcse sentences.txt --out sentences.npz
-""",
-    )
-    encode.add_argument("source", metavar="RUN", help="a run's folder, or an encoder as evaluate --on takes it")
-    encode.add_argument("files", nargs="+", type=Path, metavar="FILE", help="images, folders of images, .txt files")
-    encode.add_argument("--out", type=Path, required=True, metavar="FILE.npz", help="where the embeddings go")
-    encode.set_defaults(run=run_encode)
+    for name in NAMES:
+        encode = terminal.described(commands, name, ENCODE.format(command=name))
+        encode.add_argument("source", metavar="RUN", help="a run's folder, or an encoder as evaluate --on takes it")
+        encode.add_argument(
+            "files", nargs="+", metavar="DATA", help="a set; or images, folders of images, .txt files (what is there)"
+        )
+        encode.add_argument("--split", metavar="S", help="the part of a set: train, test, … (train)")
+        encode.add_argument("--out", type=Path, required=True, metavar="FILE.npz", help="where the embeddings go")
+        encode.set_defaults(run=run_encode)
     search = terminal.described(
         commands,
         "search",
@@ -57,14 +63,25 @@ isotherm search runs/first query.png --images photos
 
 
 def run_encode(arguments: argparse.Namespace) -> None:
-    from isotherm.evaluate.encode import encode, write
+    from isotherm.evaluate.embed import embed_set, is_data
+    from isotherm.evaluate.encode import encode, open_embedder, write
 
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         if arguments.out.suffix != ".npz":
             raise terminal.UsersMistake(f"--out must end in .npz, got {arguments.out}")
-        check_places(json=arguments.out, read=arguments.files)
-        encoded = encode(arguments.source, arguments.files, note)
+        sets = [name for name in arguments.files if is_data(name)]
+        if sets and len(arguments.files) > 1:
+            raise ValueError(f"{sets[0]} is a set, which is embedded alone: one set, or any number of files.")
+        if arguments.split and not sets:
+            raise ValueError("--split is a part of a set; of files all are taken.")
+        paths = [] if sets else [Path(name) for name in arguments.files]
+        check_places(json=arguments.out, read=paths)
+        encoded = (
+            embed_set(open_embedder(arguments.source), sets[0], arguments.split or "train", note)
+            if sets
+            else encode(arguments.source, paths, note)
+        )
         write(arguments.out, encoded)
     for each in encoded.notes:
         console.print(each, highlight=False)

@@ -9,15 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isotherm.cli import terminal, transfer
+from isotherm.cli.findings import FAILING, fails, show_health, show_pairs
 from isotherm.files import STDOUT
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from isotherm.inspect import Health, PairHealth, Row
-    from isotherm.report import Finding
-
-COLOURS = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
 
 EVALUATE = """
 what a run's encoder knows: kNN, linear and other probes; its embedding's health
@@ -40,12 +36,14 @@ isotherm evaluate timm:resnet50 --suite elevater --json resnet50.json
 INSPECT = """
 is an embedding file healthy, and which temperature suits it?
 
-Examine embeddings from a .npy, .npz, .pt, .parquet, .safetensors or .csv file.
+Examine embeddings from a .npy, .npz, .pt, .parquet, .feather, .safetensors, .csv or .jsonl file. In a pipeline
+--fail-on bad ends with exit code 3 where a finding is bad; --fail-on warning also where one is worth a look.
 
 isotherm inspect embeddings.npy --labels labels.npy --html health.html
 isotherm inspect features.npz --labels y --views z2
 isotherm inspect huge.npy --sample 50000
 isotherm inspect images.npy --pairs texts.npy
+isotherm inspect embeddings.npz --fail-on bad
 """
 COMPARE = """
 several runs or embedding files side by side
@@ -116,6 +114,9 @@ def _add_inspect(commands: terminal.Commands) -> None:
     )
     inspecting.add_argument("--key", metavar="K", help="which array of the file holds the embeddings")
     inspecting.add_argument("--map", default="tsne", choices=("tsne", "pca", "none"), help="the page's map (tsne)")
+    inspecting.add_argument(
+        "--fail-on", choices=tuple(FAILING), help="exit code 3 if a finding is bad, or (warning) bad or worth a look"
+    )
     inspecting.set_defaults(run=_inspect)
 
 
@@ -185,11 +186,11 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     for line in assessment.lines():
         console.print(line, highlight=False, soft_wrap=True)
     if assessment.health is not None:
-        _health(console, assessment.health, describe(assessment.health))
+        show_health(console, assessment.health, describe(assessment.health))
     terminal.written(console, arguments)
 
 
-def _inspect(arguments: argparse.Namespace) -> None:
+def _inspect(arguments: argparse.Namespace) -> int:
     from isotherm import inspect as inspection
 
     if len(arguments.files) > 1:
@@ -210,10 +211,11 @@ def _inspect(arguments: argparse.Namespace) -> None:
         else:
             health = inspection.run(file, reading, output, arguments.map, note)
     if arguments.pairs is not None:
-        _pairs(console, paired)
+        show_pairs(console, paired)
     else:
-        _health(console, health, inspection.describe(health))
+        show_health(console, health, inspection.describe(health))
     terminal.written(console, arguments)
+    return fails(paired.findings if arguments.pairs is not None else health.findings, arguments.fail_on)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
@@ -268,30 +270,3 @@ def _said(arguments: argparse.Namespace, command: str, files: Sequence[Path]) ->
     given = {name: getattr(arguments, name, None) for name in options}
     words = [f"--{name} {value}" for name, value in given.items() if value]
     return " ".join(["isotherm", command, *map(str, files), *words, *(["--drop"] if arguments.drop else [])])
-
-
-def _pairs(console: Console, health: PairHealth) -> None:
-    table = terminal.table(f"{health.name}: {health.images:,} and {health.texts:,} × {health.d:,}", "value", "meaning")
-    for title, value, meaning in health.rows():
-        table.add_row(title, value, terminal.styled(meaning, "dim"))
-    console.print(table)
-    _findings(console, health.findings)
-    console.print(health.advice.reasoning, highlight=False, soft_wrap=True)
-
-
-def _findings(console: Console, findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        line = terminal.styled(f"{finding.level:>4}", COLOURS[finding.level]).append(f"  {finding.text}", "default")
-        console.print(line, highlight=False, soft_wrap=True)
-
-
-def _health(console: Console, health: Health, rows: Sequence[Row]) -> None:
-    from isotherm.report import number
-
-    table = terminal.table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
-    for row in rows:
-        value = terminal.styled(number(row.value), COLOURS[row.healthy.level])
-        table.add_row(row.measure.title, value, row.healthy.where, terminal.styled(row.measure.meaning, "dim"))
-    console.print(table)
-    _findings(console, health.findings)
-    console.print(health.advice.reasoning, highlight=False, soft_wrap=True)

@@ -61,6 +61,11 @@ class Images:
     def __len__(self) -> int:
         return len(self.pixels)
 
+    def __repr__(self) -> str:
+        size = " × ".join(map(str, self.shape))
+        classes = f", {len(self.classes):,} classes" if self.classes else ""
+        return f"{self.name}: {len(self):,} images of {size}{classes}"
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height, width."""

@@ -78,6 +78,9 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        return f"{self.name}: {len(self):,} rows of {', '.join(self.columns)}"
+
     def texts(self, indices: Tensor | Sequence[int]) -> list[tuple[str, ...]]:
         """The rows at these indices: a tuple each, of as many sentences as there are columns."""
         index = torch.as_tensor(indices, dtype=torch.int64, device="cpu")

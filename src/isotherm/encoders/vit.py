@@ -62,7 +62,7 @@ class ViT(Encoder):
         x = self.patch(x)
         x = x.flatten(2).transpose(1, 2) + self.positions_of(*x.shape[2:])
         # The class token has no position: MoCo v3 gives it zeros.
-        x = torch.cat([self.token.expand(len(x), -1, -1).to(x.dtype), x], 1)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1).to(x.dtype), x], 1)
         out: Tensor = self.norm(self.blocks(x)[:, 0])
         return out
 

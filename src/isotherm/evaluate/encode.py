@@ -14,14 +14,19 @@ from PIL import Image
 from torch import Tensor
 
 from isotherm import files
+from isotherm.checks import did_you_mean
 from isotherm.data.captioned import said
+from isotherm.data.sets import SETS
 from isotherm.data.sources.decode import fill, pool
 from isotherm.encoders.features import features
 from isotherm.encoders.text import TextEncoder
+from isotherm.evaluate.embed import EmbeddedSet
 from isotherm.evaluate.models import open_model
 from isotherm.train import runs
 from isotherm.train.commandline import recorded
 from isotherm.train.modality import ImageTextModality, SentenceModality, modality_of
+from isotherm.train.modality.modality import Modality
+from isotherm.train.shared import shared_card
 
 AT_ONCE = 256
 """Images that are decoded together."""
@@ -61,20 +66,17 @@ class Encoded:
 
 
 def open_embedder(source: str) -> Embedder:
-    """A run on images, sentences or pairs, whose data need not be there; or an encoder that `evaluate --on` takes.
+    """A run on images, sentences or pairs, whose data need not be there, a folder that was pulled, or an encoder that
+    `evaluate --on` takes.
 
     Towers give embeddings in their common space, an encoder of one modality its features, as it is exported.
     """
     path = Path(source)
-    if (path / runs.CONFIG).exists():
-        modality = modality_of(recorded(runs.read_config(path), path / runs.CONFIG))
-        if modality is ImageTextModality:
-            towers = runs.open_towers(path)
-            return Embedder(path.name, towers.embed_pixels, towers.embed_texts, 3, towers.size)
-        if modality is SentenceModality:
-            encoder = runs.load_encoder(path)
-            assert isinstance(encoder, TextEncoder)
-            return Embedder(path.name, None, encoder.encode)
+    if modality_at(path) is ImageTextModality:
+        towers = runs.open_towers(path)
+        return Embedder(path.name, towers.embed_pixels, towers.embed_texts, 3, towers.size)
+    if (encoder := text_encoder_of(path)) is not None:
+        return Embedder(path.name, None, encoder.encode)
     model = open_model(source)
     if model.channels not in (1, 3):
         raise ValueError(f"{source} takes {model.channels} channels, which no file of an image has.")
@@ -83,6 +85,22 @@ def open_embedder(source: str) -> Embedder:
         return features(model.encoder, model.recipe.plain(pixels, model.size), model.layer).float().cpu()
 
     return Embedder(model.name, embed, None, model.channels, model.size)
+
+
+def modality_at(path: Path) -> type[Modality] | None:
+    """What a run learnt from; None of what is no run."""
+    is_run = (path / runs.CONFIG).exists()
+    return modality_of(recorded(runs.read_config(path), path / runs.CONFIG)) if is_run else None
+
+
+def text_encoder_of(path: Path) -> TextEncoder | None:
+    """The encoder of a run on sentences, or of one that was pulled; None of everything else."""
+    modality = modality_at(path)
+    if modality is not SentenceModality and not (modality is None and "model" in (shared_card(path) or {})):
+        return None
+    encoder = runs.load_encoder(path)
+    assert isinstance(encoder, TextEncoder)
+    return encoder
 
 
 def encode(source: str, paths: Sequence[Path], note: Callable[[str, str], None] = lambda stage, what: None) -> Encoded:
@@ -157,7 +175,7 @@ def image_files(path: Path) -> list[Path]:
             raise ValueError(f"{path} holds no images.")
         return found
     if not path.exists():
-        raise ValueError(f"there is no file or folder {path}.")
+        raise ValueError(f"there is no file or folder {path}, and no set{did_you_mean(str(path), SETS, listed=())}")
     if path.suffix.lower() not in image_suffixes():
         raise ValueError(f"{path} is neither an image nor a .txt file with a text per line.")
     return [path]
@@ -170,7 +188,7 @@ def image_suffixes() -> frozenset[str]:
     return frozenset(ending for ending, kind in known.items() if kind in Image.OPEN and kind not in ("PDF", "EPS"))
 
 
-def write(path: Path, encoded: Encoded) -> None:
+def write(path: Path, encoded: Encoded | EmbeddedSet) -> None:
     """embeddings.npz, whole or not at all."""
     arrays: dict[str, Any] = encoded.arrays()
     files.write_whole(path, lambda file: np.savez(file, **arrays))

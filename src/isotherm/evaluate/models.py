@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotherm.checks import at_least
+from isotherm.checks import at_least, refusing
 from isotherm.data.images import Images
 from isotherm.data.undecoded import Undecoded
 from isotherm.encoders import NETWORKS, encoder
@@ -23,6 +23,7 @@ from isotherm.train import runs
 from isotherm.train.choice import Choice
 from isotherm.train.commandline import recorded
 from isotherm.train.config import Config
+from isotherm.train.layers import Settings
 from isotherm.train.modality import ImageModality, modality_of
 from isotherm.train.modality.images import ENCODER, encoder_of
 from isotherm.views import Recipe, recipe
@@ -66,7 +67,8 @@ class Model:
 
 
 def open_model(source: str, wanted: Wanted = Wanted()) -> Model:  # noqa: B008 - frozen
-    """A run's folder, ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME``, a file of weights, ``random:`` and a run.
+    """A run's folder, or one that was pulled; ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME``, a file of weights,
+    ``random:`` and a run.
 
     Naming a library's model asks for its weights. ``random:`` has the same network before it learnt anything.
     """
@@ -102,6 +104,8 @@ def _model(
 
 def _run(out: Path, wanted: Wanted) -> Model:
     """The encoder that a run left; its data is not needed."""
+    if not (out / runs.CONFIG).exists() and (card := runs.card_of(out)) is not None:
+        return _shared(out, card, wanted)
     if not (out / runs.CONFIG).exists():
         raise ValueError(f"{out} is no run: it has no {runs.CONFIG}; see --help for other encoders.")
     config: Config = recorded(runs.read_config(out), out / runs.CONFIG)
@@ -121,6 +125,17 @@ def _run(out: Path, wanted: Wanted) -> Model:
         out.name, network, channels, _allowed(network, wanted.size or size), wanted.normalize or config.normalize
     )
     return replace(model, unfinished=runs.unfinished(out))
+
+
+def _shared(out: Path, card: Settings, wanted: Wanted) -> Model:
+    """An encoder of images that somebody pushed or exported, by its card."""
+    if "model" in card:
+        raise ValueError(f"{out} reads sentences, and this is about images.")
+    network: nn.Module = runs.load_encoder(out)
+    with refusing(f"{out} does not say which images it takes"):
+        normalize = (card["normalize"]["mean"], card["normalize"]["std"]) if card["normalize"]["mean"] else None
+        size = _allowed(network, wanted.size or int(card["size"]))
+        return _model(out.name, network, int(card["channels"]), size, wanted.normalize or normalize)
 
 
 def _card(out: Path) -> tuple[int, int]:
@@ -204,15 +219,20 @@ def _first_line(error: Exception) -> str:
 
 
 def fitted(images: Images, model: Model) -> Images:
-    """The images with the channels that the model wants: grey ones thrice, coloured ones as grey."""
+    """The images with the channels that the model wants."""
+    return with_channels(images, model.channels, model.name)
+
+
+def with_channels(images: Images, channels: int, name: str) -> Images:
+    """The images with so many channels, as `name` wants them: grey ones thrice, coloured ones as grey."""
     have, bits = images.shape[0], images.bits
-    if have + bits == model.channels:
+    if have + bits == channels:
         return images
-    if bits == 0 and isinstance(images.pixels, Tensor) and have == 1 and model.channels == 3:
+    if bits == 0 and isinstance(images.pixels, Tensor) and have == 1 and channels == 3:
         return replace(images, pixels=images.pixels.expand(-1, 3, -1, -1), notes=(*images.notes, "grey, shown thrice"))
-    if bits == 0 and have == 3 and model.channels == 1:
+    if bits == 0 and have == 3 and channels == 1:
         return replace(images, pixels=_gray(images.pixels), file=None, notes=(*images.notes, "colours shown as grey"))
-    raise ValueError(f"{model.name} takes {model.channels} channels; {images.name} has {have + bits}.")
+    raise ValueError(f"{name} takes {channels} channels; {images.name} has {have + bits}.")
 
 
 def _gray(pixels: Tensor | Undecoded) -> Tensor:

@@ -83,6 +83,8 @@ def part_of(name: str, splits: tuple[str, ...], size: int) -> Images:
         except (ValueError, FileNotFoundError) as error:
             if not any(said in str(error) for said in ("no split", "holds no", "has no '")):
                 raise
+            if len(splits) == 1:
+                raise
             problem = problem or error
     raise ValueError(f"{name} has no part to judge on ({problem}).")
 

@@ -1,46 +1,30 @@
-"""Arrays in files: .npy, .npz, .pt, .parquet, .safetensors, and labels as text. Large files are mapped, not loaded.
+"""Arrays in files: .npy, .npz, .pt, .safetensors, and tables (`tables`). Large files are mapped, not loaded.
 
 Files are data: nothing in them is executed, so pickles are refused.
 """
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from isotherm.data.declared import believable, fits, npz_arrays
 from isotherm.data.stored import watched
+from isotherm.inspect import tables
+from isotherm.inspect.column import Array, Column, at_hand
 
-Array = NDArray[Any]
-LABEL_KEYS = ("labels", "label", "y", "targets", "target", "class")
-FLOATS = "its float columns"
-"""The key of an embedding that has a column a dimension."""
-KNOWN = ".npy, .npz, .pt, .parquet, .safetensors, .csv, .tsv"
+KNOWN = ".npy, .npz, .pt, .parquet, .feather, .safetensors, .csv, .tsv, .jsonl"
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
 PICKLE = "it is a Python pickle, which can run any program when it is opened. Save the array with numpy.save instead."
-
-
-@dataclass(frozen=True)
-class Column:
-    """An array in a file that has not been read yet."""
-
-    shape: tuple[int, ...]
-    take: Callable[[Array | None], Any]
-    """The given rows (all of them for None), as an array or a tensor."""
-    refusal: str | None = None
-    """Why it cannot be taken."""
 
 
 def arrays(path: Path) -> dict[str, Column]:
@@ -57,11 +41,15 @@ def arrays(path: Path) -> dict[str, Column]:
         ".npz": _npz,
         ".pt": _pt,
         ".pth": _pt,
-        ".parquet": _parquet,
+        ".parquet": tables.parquet,
+        ".feather": tables.feather,
+        ".arrow": tables.feather,
         ".safetensors": _safetensors,
-        ".txt": _lines,
-        ".csv": _csv,
-        ".tsv": _csv,
+        ".txt": tables.lines,
+        ".csv": tables.csv_columns,
+        ".tsv": tables.csv_columns,
+        ".jsonl": tables.json_lines,
+        ".ndjson": tables.json_lines,
     }
     if kind not in readers:
         raise ValueError(f"{path}: unknown format '{kind}'; known are {KNOWN}.")
@@ -169,7 +157,7 @@ def _pt(path: Path) -> dict[str, Column]:
         if isinstance(value, Tensor):
             columns[str(name)] = _tensor(f"{path}:{name}" if name else str(path), value.detach())
         elif isinstance(value, list | tuple) and all(isinstance(v, int | float | str) for v in value):
-            columns[str(name)] = _at_hand(np.asarray(value))
+            columns[str(name)] = at_hand(np.asarray(value))
     if not columns:
         raise ValueError(f"{path} holds no tensor.")
     return columns
@@ -188,7 +176,7 @@ def _tensor(name: str, value: Tensor) -> Column:
         and value.numel() * value.element_size() > value.untyped_storage().nbytes(),
     }
     wrong = next((f"{name} cannot be read: it {what}." for what, is_so in kinds.items() if is_so), None)
-    return Column(tuple(value.shape), _at_hand(value).take, wrong)
+    return Column(tuple(value.shape), at_hand(value).take, wrong)
 
 
 def _safetensors(path: Path) -> dict[str, Column]:
@@ -217,123 +205,3 @@ def _safetensors(path: Path) -> dict[str, Column]:
 
         columns[name] = Column(shape, take)
     return columns
-
-
-def _parquet(path: Path) -> dict[str, Column]:
-    import pyarrow as pa  # noqa: PLC0415 - extra `parquet`
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    with pq.ParquetFile(path) as file:
-        schema, n = file.schema_arrow, file.metadata.num_rows
-
-    def batches(names: list[str], rows: Array | None) -> list[Any]:
-        """The wanted rows of these columns, one array a column and batch."""
-        result, start = [], 0
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1 << 16, columns=names):
-                end = start + len(batch)
-                if rows is None:
-                    result.append(batch)
-                else:
-                    inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
-                    result.append(batch.take(pa.array(inside - start)))
-                start = end
-        return result
-
-    def vectors(name: str, width: int) -> Callable[[Array | None], Array]:
-        def take(rows: Array | None) -> Array:
-            parts = []
-            for batch in batches([name], rows):
-                column = batch.column(0)
-                there = column.is_valid().to_numpy(zero_copy_only=False)
-                flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
-                if len(flat) != there.sum() * width:
-                    raise ValueError(f"{path}: the rows of column '{name}' are not all {width} wide.")
-                part = flat.reshape(-1, width)
-                if not there.all():  # what is missing is no number
-                    part = np.full((len(there), width), np.nan)
-                    part[there] = flat.reshape(-1, width)
-                parts.append(part)
-            return np.concatenate(parts)
-
-        return take
-
-    def plain(name: str) -> Callable[[Array | None], Array]:
-        return lambda rows: np.concatenate([b.column(0).to_numpy(zero_copy_only=False) for b in batches([name], rows)])
-
-    columns, wide = {}, []
-    listed = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    for field in schema:
-        if any(check(field.type) for check in listed):
-            width = _width(path, field.name)
-            columns[field.name] = Column((n, width), vectors(field.name, width))
-        else:
-            columns[field.name] = Column((n,), plain(field.name))
-            if pa.types.is_floating(field.type):
-                wide.append(field.name)
-    if len(wide) > 1 and not any(len(c.shape) == 2 for c in columns.values()):
-
-        def together(rows: Array | None) -> Array:
-            parts = [np.stack([c.to_numpy(zero_copy_only=False) for c in b.columns], 1) for b in batches(wide, rows)]
-            return np.concatenate(parts)
-
-        columns[FLOATS] = Column((n, len(wide)), together)
-    return columns
-
-
-def _width(path: Path, column: str) -> int:
-    """How many numbers the first row of a parquet's column has that is not missing."""
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=1024, columns=[column]):
-            there = batch.column(0).drop_null()
-            if len(there):
-                return len(there[0].as_py())
-    return 0
-
-
-def _lines(path: Path) -> dict[str, Column]:
-    lines = np.array(path.read_text(encoding="utf-8").splitlines())
-    return {"": _at_hand(lines)}
-
-
-def _csv(path: Path) -> dict[str, Column]:
-    """Columns of texts, under the names in the first line; a single column, and numbers only, may do without.
-
-    Columns of fractions are one array, too: an embedding with a column a dimension.
-    """
-    with path.open(newline="", encoding="utf-8") as file:
-        table = list(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
-    while table and not table[-1]:
-        table.pop()
-    single = max(map(len, table), default=0) == 1  # there an empty line is a value that is missing
-    table = [row or [""] for row in table] if single else [row for row in table if row]
-    if len({len(row) for row in table}) > 1:
-        raise ValueError(f"{path} has rows of different lengths.")
-    if table and len(table[0]) == 1 and table[0][0].lower() not in LABEL_KEYS:
-        table.insert(0, [""])
-    elif table and all(map(_is_number, table[0])):
-        table.insert(0, [str(i) for i in range(len(table[0]))])
-    columns = {str(name): np.array(values) for name, *values in zip(*table, strict=True)}
-    result = {name: _at_hand(values) for name, values in columns.items()}
-    wide = [values.astype(np.float64) for values in columns.values() if _fractions(values)]
-    return result | ({FLOATS: _at_hand(np.stack(wide, 1))} if len(wide) > 1 else {})
-
-
-def _fractions(values: Array) -> bool:
-    """Whether texts are numbers, and not all of them whole, as labels and ids are."""
-    return all(map(_is_number, values)) and not all(v.strip().lstrip("+-").isdecimal() for v in values)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _at_hand(values: Any) -> Column:
-    """A column that is in memory, or mapped into it."""
-    return Column(tuple(values.shape), lambda rows: values if rows is None else values[rows])

@@ -81,7 +81,7 @@ def add_health(page: Page, health: Health, embedding: Embedding, layout: str = "
     page.figures(*_distributions(health))
     if layout != "none" and values["effective_rank"] > 0:
         page.section("Map")
-        page.figure(_map(embedding, layout, seed))
+        page.figure(map_of(embedding, layout, seed))
     if len(health.classes) > 1:
         page.section("Classes")
         with page.fold(f"{len(health.classes):,} classes, the smallest agreement first"):
@@ -205,7 +205,7 @@ def _occupied(parts: Floats) -> slice:
     return slice(max(0, int(full[0]) - 1), min(len(parts), int(full[-1]) + 2))
 
 
-def _map(embedding: Embedding, layout: str, seed: int) -> Scatter:
+def map_of(embedding: Embedding, layout: str, seed: int) -> Scatter:
     """A seeded sample of the items in two dimensions, coloured by class."""
     n = len(embedding.z)
     chosen = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:MAPPED].sort().values

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotherm.inspect.formats import LABEL_KEYS, Array, Column, arrays
+from isotherm.inspect.column import LABEL_KEYS, Array, Column
+from isotherm.inspect.formats import arrays
 from isotherm.report import Finding, number
 
 LIMIT = 250_000

@@ -26,6 +26,8 @@ from isotherm.train.modality.image_text import OpenedPairs, OpenedTowers, reopen
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
 from isotherm.train.modality.modality import Opened, Weights
 from isotherm.train.result import RunResult
+from isotherm.train.shared import CONFIG as SHARED_CONFIG
+from isotherm.train.shared import IMAGE, WEIGHTS, shared_card
 from isotherm.train.state import DIGEST, Saved, digest, how_far, load_checkpoint
 
 CONFIG = "config.yaml"
@@ -149,13 +151,19 @@ def last_checkpoint(out: Path) -> Saved | None:
 
 
 def load_encoder(path: Path | str) -> Encoder | TextEncoder:
-    """The encoder of a run's folder, or of an encoder.safetensors with its card."""
+    """The encoder of a run's folder, of an encoder.safetensors with its card, or of a folder that was pushed or pulled.
+
+    Of image–text pairs the image tower.
+    """
     path = Path(path)
-    path = path / ENCODER if path.is_dir() else path
-    card_path = path.with_suffix(".json")
+    shared = shared_card(path) if path.is_dir() and not (path / ENCODER).exists() else None
+    if shared is not None and not (path / WEIGHTS).exists() and (path / IMAGE).is_dir():
+        return load_encoder(path / IMAGE)
+    path = path / (ENCODER if shared is None else WEIGHTS) if path.is_dir() else path
+    card_path = path.with_suffix(".json") if shared is None else path.with_name(SHARED_CONFIG)
     if not path.exists() or not card_path.exists():
         raise ValueError(f"no encoder in {path.parent}: {path.name} and {card_path.name} belong together.")
-    card = _card(card_path)
+    card = _card(card_path) if shared is None else shared
     if DIGEST in card and card[DIGEST] != digest(path):
         raise ValueError(f"{path} is not the file that {card_path.name} was written for: it is damaged or another's.")
     with refusing(f"{card_path} does not describe the encoder in {path.name}"):
@@ -168,6 +176,12 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
         encoder = encoder_of(choice, card["channels"], card["size"])
         encoder.load_state_dict(load_file(path))
         return encoder.eval()
+
+
+def card_of(folder: Path) -> Settings | None:
+    """What a folder says of the encoder in it, shared or a run's; None where there is none."""
+    path = (folder / ENCODER).with_suffix(".json")
+    return _card(path) if path.is_file() else shared_card(folder)
 
 
 def _card(path: Path) -> Settings:

@@ -81,6 +81,19 @@ def test_an_epoch_deals_every_image_once():
     assert sum(len(b.indices) for b in load().epoch(2)) == 48
 
 
+def test_a_plain_loop_over_the_loader_is_one_epoch_and_the_next_time_the_next():
+    loader = Loader(make_images(), recipe("none", 1), batch=10, seed=3)
+    for epoch in range(3):
+        seen = [batch.indices.tolist() for batch in loader]
+        assert seen == [batch.indices.tolist() for batch in loader.epoch(epoch)]
+    assert sorted(i for batch in seen for i in batch) == list(range(50))
+
+
+def test_images_say_in_a_line_what_they_are():
+    assert repr(make_images()) == "made up: 50 images of 3 × 8 × 8, 5 classes"
+    assert repr(replace(make_images(), classes=())) == "made up: 50 images of 3 × 8 × 8"
+
+
 def test_order_is_a_pure_function_of_seed_and_epoch():
     assert torch.equal(load().order(4), load().order(4))
     assert not torch.equal(load().order(4), load().order(5))

@@ -1,28 +1,31 @@
 """What every loader does alike: shuffled as a pure function of (seed, epoch), sharded exactly, resumed anywhere.
 
-No hidden state. Batch b of epoch e is the same in every run with the same seed, on any number of processes, whether or
-not the run was interrupted before it.
+Batch b of epoch e is the same in every run with the same seed, on any number of processes, whether or not the run was
+interrupted before it. ``for batch in loader`` is one epoch, and the next time the next one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from isotherm.streams import uniforms
+from isotherm.types import Batch
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dealing:
+class Dealing(ABC):
     """How batches are dealt out, whatever is in them."""
 
     shuffle: bool = True
@@ -32,6 +35,15 @@ class Dealing:
     """Batches prepared ahead by a thread; 0: none."""
     rank: int = 0
     world: int = 1
+    passes: Iterator[int] = field(default_factory=itertools.count, init=False, repr=False)
+    """The epochs of ``for batch in loader``, one after the other; `epoch` asks for one by its number."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.epoch(next(self.passes))
+
+    @abstractmethod
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from batch `start` on."""
 
 
 class Dealer(Protocol):

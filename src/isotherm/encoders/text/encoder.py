@@ -83,11 +83,12 @@ class TextEncoder(nn.Module):
         order = lengths.argsort(stable=True)
         groups = [(g, int(lengths[g[-1]])) for g in order.tensor_split(max(1, len(order) // TOGETHER))]
         if sum(len(g) * most for g, most in groups) > WORTH * tokens.numel():
-            return self._pooled(tokens, real)
-        parts = [self._pooled(tokens[g, :most], real[g, :most]) for g, most in groups]
+            return self.pooled(tokens, real)
+        parts = [self.pooled(tokens[g, :most], real[g, :most]) for g, most in groups]
         return torch.cat(parts)[order.argsort()]
 
-    def _pooled(self, tokens: Tensor, real: Tensor) -> Tensor:
+    def pooled(self, tokens: Tensor, real: Tensor) -> Tensor:
+        """One vector per row, in one pass through the network; `real` is where there are tokens."""
         every = self.pooling == "first-last-avg"
         ids = tokens.masked_fill(~real, self.filler)
         out = self.model(input_ids=ids, attention_mask=real.long(), output_hidden_states=every)

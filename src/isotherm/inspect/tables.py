@@ -1,0 +1,189 @@
+"""Arrays in tables, a row per item: .parquet, .feather, .csv, .tsv, .jsonl; labels as lines of text."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isotherm.inspect.column import FLOATS, LABEL_KEYS, Array, Column, at_hand
+
+Batches = Callable[[list[str]], Iterator[Any]]
+"""The batches of these columns of a file, in order, as pyarrow has them."""
+
+
+def parquet(path: Path) -> dict[str, Column]:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - extra `parquet`
+
+    with pq.ParquetFile(path) as file:
+        schema, n = file.schema_arrow, file.metadata.num_rows
+
+    def batches(names: list[str]) -> Iterator[Any]:
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=1 << 16, columns=names)
+
+    return _arrow(path, schema, n, batches)
+
+
+def feather(path: Path) -> dict[str, Column]:
+    """Arrow's own file format, which pandas and polars call feather."""
+    import pyarrow as pa  # noqa: PLC0415 - extra `parquet`
+
+    with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as file:
+        schema, n = file.schema, file.count_rows()
+
+    def batches(names: list[str]) -> Iterator[Any]:
+        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as file:
+            for i in range(file.num_record_batches):
+                yield file.get_batch(i).select(names)
+
+    return _arrow(path, schema, n, batches)
+
+
+def _arrow(path: Path, schema: Any, n: int, batches: Batches) -> dict[str, Column]:
+    """Lists of numbers as one array each; columns of fractions together, where there are no lists."""
+    import pyarrow as pa  # noqa: PLC0415 - extra `parquet`
+
+    def chosen(names: list[str], rows: Array | None) -> Iterator[Any]:
+        """The wanted rows of these columns."""
+        start = 0
+        for batch in batches(names):
+            end = start + len(batch)
+            if rows is None:
+                yield batch
+            else:
+                inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
+                yield batch.take(pa.array(inside - start))
+            start = end
+
+    def vectors(name: str, width: int) -> Callable[[Array | None], Array]:
+        def take(rows: Array | None) -> Array:
+            return np.concatenate([_stacked(path, name, b.column(0), width) for b in chosen([name], rows)])
+
+        return take
+
+    def plain(name: str) -> Callable[[Array | None], Array]:
+        return lambda rows: np.concatenate([b.column(0).to_numpy(zero_copy_only=False) for b in chosen([name], rows)])
+
+    columns, wide = {}, []
+    listed = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    for field in schema:
+        if any(check(field.type) for check in listed):
+            width = _width(batches([field.name]))
+            columns[field.name] = Column((n, width), vectors(field.name, width))
+        else:
+            columns[field.name] = Column((n,), plain(field.name))
+            if pa.types.is_floating(field.type):
+                wide.append(field.name)
+    if len(wide) > 1 and not any(len(c.shape) == 2 for c in columns.values()):
+
+        def together(rows: Array | None) -> Array:
+            parts = [np.stack([c.to_numpy(zero_copy_only=False) for c in b.columns], 1) for b in chosen(wide, rows)]
+            return np.concatenate(parts)
+
+        columns[FLOATS] = Column((n, len(wide)), together)
+    return columns
+
+
+def _stacked(path: Path, name: str, column: Any, width: int) -> Array:
+    """A column of lists as an array; what is missing is no number."""
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
+    if len(flat) != there.sum() * width:
+        raise ValueError(f"{path}: the rows of column '{name}' are not all {width} wide.")
+    if there.all():
+        return flat.reshape(-1, width)  # type: ignore[no-any-return]
+    part = np.full((len(there), width), np.nan)
+    part[there] = flat.reshape(-1, width)
+    return part
+
+
+def _width(batches: Iterator[Any]) -> int:
+    """How many numbers the first row of a column has that is not missing."""
+    for batch in batches:
+        there = batch.column(0).drop_null()
+        if len(there):
+            return len(there[0].as_py())
+    return 0
+
+
+def json_lines(path: Path) -> dict[str, Column]:
+    """An object per line: lists of numbers are arrays, plain values columns; other values are left out."""
+    rows: list[dict[str, Any]] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}: line {number} is no object of JSON ({{…}}).")
+            rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: column for name in names if (column := _values(path, name, [row.get(name) for row in rows]))}
+
+
+def _values(path: Path, name: str, values: list[Any]) -> Column | None:
+    """One key of every line; a list that is missing is no number."""
+    width = next((len(value) for value in values if isinstance(value, list)), None)
+    if width is None:
+        if not all(isinstance(value, str | int | float | None) for value in values):
+            return None
+        whole = all(isinstance(value, int) for value in values)
+        return at_hand(np.array(values, dtype=np.int64 if whole else object))
+    nothing = [np.nan] * width
+    lists = [nothing if value is None else value for value in values]
+    if any(not isinstance(value, list) or len(value) != width for value in lists):
+        raise ValueError(f"{path}: the values of '{name}' are not all lists of {width} numbers.")
+    try:
+        array = np.array(lists, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: '{name}' holds something that is no number.") from error
+    return at_hand(array)
+
+
+def lines(path: Path) -> dict[str, Column]:
+    lines = np.array(path.read_text(encoding="utf-8").splitlines())
+    return {"": at_hand(lines)}
+
+
+def csv_columns(path: Path) -> dict[str, Column]:
+    """Columns of texts, under the names in the first line; a single column, and numbers only, may do without.
+
+    Columns of fractions are one array, too: an embedding with a column a dimension.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        table = list(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+    while table and not table[-1]:
+        table.pop()
+    single = max(map(len, table), default=0) == 1  # there an empty line is a value that is missing
+    table = [row or [""] for row in table] if single else [row for row in table if row]
+    if len({len(row) for row in table}) > 1:
+        raise ValueError(f"{path} has rows of different lengths.")
+    if table and len(table[0]) == 1 and table[0][0].lower() not in LABEL_KEYS:
+        table.insert(0, [""])
+    elif table and all(map(_is_number, table[0])):
+        table.insert(0, [str(i) for i in range(len(table[0]))])
+    columns = {str(name): np.array(values) for name, *values in zip(*table, strict=True)}
+    result = {name: at_hand(values) for name, values in columns.items()}
+    wide = [values.astype(np.float64) for values in columns.values() if _fractions(values)]
+    return result | ({FLOATS: at_hand(np.stack(wide, 1))} if len(wide) > 1 else {})
+
+
+def _fractions(values: Array) -> bool:
+    """Whether texts are numbers, and not all of them whole, as labels and ids are."""
+    return all(map(_is_number, values)) and not all(v.strip().lstrip("+-").isdecimal() for v in values)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
