@@ -1,11 +1,14 @@
 """What fuzzing found, each with the damage that showed it: once a traceback, since then a sentence."""
 
+import io
 import json
+import tarfile
 
 import pytest
 
 from attack import attack
 from edits import Edit
+from tar_shards import packed
 from targets import TARGETS
 
 TARGET = {target.name: target for target in TARGETS}
@@ -36,6 +39,18 @@ def of_version_25(content):
     return content[:at] + b"\xff" + content[at + 1 :]
 
 
+def labelled(label):
+    """A shard whose last sample has this label."""
+
+    def changed(content):
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            parts = {member.name: tar.extractfile(member).read() for member in tar}
+        last = next(name for name in reversed(parts) if name.endswith((".cls", ".json")))
+        return packed({**parts, last: label})
+
+    return changed
+
+
 def without(name):
     return lambda content: json.dumps({k: v for k, v in json.loads(content).items() if k != name}).encode()
 
@@ -55,6 +70,10 @@ def without(name):
         ("records", lambda c: b"[" * 100_000),  # RecursionError
         ("about", lambda c: b'{"study":' + b"[" * 100_000),  # RecursionError
         ("metrics", lambda c: b'{"loss_mean":' + b"[" * 100_000),  # RecursionError
+        ("shards", labelled(b"9" * 30)),  # OverflowError
+        ("shards", labelled(b"999999999999")),  # a name for each class: no end, and all memory
+        ("shards labelled in json", labelled(b'{"label": 1e400}')),  # OverflowError
+        ("shards labelled in json", labelled(b"[" * 100_000)),  # RecursionError
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 8\n")),  # RuntimeError: Missing key(s)
         ("a run's settings", lambda c: c.replace(b"encoder:\n", b"encoder: [3]\nother:\n")),  # AttributeError
     ],
