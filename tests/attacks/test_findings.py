@@ -69,6 +69,9 @@ def without(name):
         ("records", with_entries(folder="../../elsewhere")),  # a folder that is not the study's
         ("records", lambda c: b"[" * 100_000),  # RecursionError
         ("about", lambda c: b'{"study":' + b"[" * 100_000),  # RecursionError
+        ("about", with_entries(command=[[1], 2])),  # AttributeError
+        ("about", with_entries(seeds="many")),  # TypeError
+        ("cifar pickle", lambda c: c[:-1] + b"r" + (2**28).to_bytes(4, "little") + b"."),  # 2.7 GB for a memo's places
         ("metrics", lambda c: b'{"loss_mean":' + b"[" * 100_000),  # RecursionError
         ("shards", labelled(b"9" * 30)),  # OverflowError
         ("shards", labelled(b"999999999999")),  # a name for each class: no end, and all memory
