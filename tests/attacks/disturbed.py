@@ -19,10 +19,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import sklearn.datasets
+import sklearn.datasets  # noqa: F401 - with the next, what a run imports late: programs are forked from here
 
-import isotherm.train.commandline
-import isotherm.train.loop
+import isotherm.train.loop  # noqa: F401
 from isotherm.cli import main
 from isotherm.data.catalogue import IDX_FILES
 from isotherm.data.fetch import get
@@ -64,7 +63,7 @@ def training(more: list[str]) -> Callable[[Path], int]:
 
 def torchrun(out: Path) -> int:
     """torchrun's own agent with two workers, which it starts again once; they are forked, and import nothing."""
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     place = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:0", "run_id": "torture", "monitor_interval": 0.1}
     launch = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=2, max_restarts=1, start_method="fork", **place)
@@ -101,7 +100,7 @@ def files() -> dict[str, bytes]:
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:  # noqa: N802 - its name
+    def do_GET(self) -> None:
         content = files()[self.path[1:]]
         begin = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
         if begin >= len(content):

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +69,13 @@ class Program:
         self.pid = os.fork()
         if self.pid == 0:
             self._run(run, below)
+        with suppress(OSError):  # whoever is first makes the group
+            os.setpgid(self.pid, self.pid)
 
     def _run(self, run: Callable[[], int], below: Path) -> None:
         code = 1
         try:
-            os.setsid()
+            os.setpgid(0, 0)
             file = os.open(self._said, os.O_WRONLY | os.O_APPEND)
             for stream in (1, 2):
                 os.dup2(file, stream)
@@ -82,8 +85,8 @@ class Program:
             code = run()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
-        except BaseException:  # noqa: BLE001 - what a program would print
-            import traceback  # noqa: PLC0415
+        except BaseException:
+            import traceback
 
             traceback.print_exc()
         finally:

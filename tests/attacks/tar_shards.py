@@ -25,7 +25,7 @@ def images(label: str) -> Mapping[str, bytes]:
 
 def indexed() -> Mapping[str, bytes]:
     """An index, and the shard it belongs to."""
-    import tempfile  # noqa: PLC0415
+    import tempfile
 
     files = images("cls")
     with tempfile.TemporaryDirectory() as place:

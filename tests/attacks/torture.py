@@ -1,6 +1,6 @@
 """`make torture COUNT=100`: programs are killed at random moments and go on, until they end as if nothing had been.
 
-    PYTHONPATH=tests:tests/attacks python tests/attacks/torture.py [--count 100] [--seed N] [--of KIND=SHARE …]
+    PYTHONPATH=src:tests:tests/attacks python tests/attacks/torture.py [--count 100] [--seed N] [--of KIND=SHARE …]
 
 Every one is first run undisturbed, and the calls that write are counted. Then it is stopped with SIGKILL at a moment
 drawn from the seed (before, in the middle of, or after a call that writes; or after a time), alone or with all its
@@ -57,7 +57,7 @@ class Torture:
 
     def torture(self, victim, number: int) -> tuple[list[str], list[Stop]]:
         """What is wrong at the end, and how it was stopped on the way."""
-        from undisturbed import differences  # noqa: PLC0415 - after the library is loaded
+        from undisturbed import differences
 
         whole, chance = self.undisturbed(victim), random.Random(f"{self.seed} {number}")
         out, stops = self._empty(victim.name), []
@@ -99,7 +99,7 @@ def _wrong(code: int, said: str, stop: Stop) -> str:
 def shared(shares: dict[str, int], count: int) -> list[str]:
     """So many kinds, by their shares, evenly mixed."""
     total = sum(shares.values())
-    due = {kind: 0.0 for kind in shares}
+    due = dict.fromkeys(shares, 0.0)
     order = []
     for _ in range(count):
         for kind, share in shares.items():
@@ -111,7 +111,7 @@ def shared(shares: dict[str, int], count: int) -> list[str]:
 
 def run(count: int, seed: int, shares: dict[str, int], keep: Path) -> int:
     """How many did not end as if nothing had been."""
-    from disturbed import serve, victims  # noqa: PLC0415 - seconds of imports, once, after the library is loaded
+    from disturbed import serve, victims
 
     place, failed, began = Path(tempfile.mkdtemp(prefix="isotherm-torture-")), [], time.monotonic()
     server, address = serve()

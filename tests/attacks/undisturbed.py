@@ -87,4 +87,3 @@ def _where(a: object, b: object, at: str = "") -> Iterator[str]:
             first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
             a, b = a[max(0, first - 40) : first + 60], b[max(0, first - 40) : first + 60]
         yield f"{at or 'it'}: {a!r:.160} and {b!r:.160}"
-
