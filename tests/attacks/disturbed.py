@@ -63,7 +63,7 @@ def training(more: list[str]) -> Callable[[Path], int]:
 
 def torchrun(out: Path) -> int:
     """torchrun's own agent with two workers, which it starts again once; they are forked, and import nothing."""
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415 - needed by one kind
 
     place = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:0", "run_id": "torture", "monitor_interval": 0.1}
     launch = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=2, max_restarts=1, start_method="fork", **place)

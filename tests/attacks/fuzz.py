@@ -72,7 +72,7 @@ def run(targets: list[Target], until: float, seed: int, out: Path) -> int:
 
 def guided(name: str, options: list[str]) -> None:
     """libFuzzer's own bytes, kept where they reach new lines of ours."""
-    import atheris
+    import atheris  # noqa: PLC0415 - not on every machine
 
     target = next(t for t in TARGETS if t.name == name)
     place = Path(tempfile.mkdtemp(prefix="isotherm-fuzz-")) / "here"

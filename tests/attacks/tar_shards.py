@@ -25,7 +25,7 @@ def images(label: str) -> Mapping[str, bytes]:
 
 def indexed() -> Mapping[str, bytes]:
     """An index, and the shard it belongs to."""
-    import tempfile
+    import tempfile  # noqa: PLC0415
 
     files = images("cls")
     with tempfile.TemporaryDirectory() as place:

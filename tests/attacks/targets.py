@@ -181,7 +181,7 @@ def run() -> Files:
 
 
 def _trained(chosen: Mapping[str, object]) -> Files:
-    import tempfile
+    import tempfile  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
@@ -226,7 +226,7 @@ def reporting(folder: Path) -> list[str]:
 
 @cache
 def model() -> Files:
-    import tempfile
+    import tempfile  # noqa: PLC0415
 
     words = ["the", "cat", "sits", "on", "a", "mat", "and", "sees", "one", "red", "bird", "near", "an", "old", "tree"]
     sentences = [" ".join(words[i:] + words[:i]) for i in range(len(words))]

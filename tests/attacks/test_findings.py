@@ -87,9 +87,9 @@ def test_it_is_a_sentence_now(name, content, tmp_path):
 
 def test_an_attack_that_breaks_a_promise_is_noticed(tmp_path):
     """The harness itself: a reader that runs what it reads, fails, hangs on to memory or leaves half an output."""
-    import os
+    import os  # noqa: PLC0415
 
-    from watch import MEMORY, Broken, harmless
+    from watch import MEMORY, Broken, harmless  # noqa: PLC0415
 
     def unpacks():
         assert len(b"x" * (3 * MEMORY))  # also beside what others free meanwhile
@@ -110,7 +110,7 @@ def test_an_attack_that_breaks_a_promise_is_noticed(tmp_path):
 
 
 def test_edits_change_what_they_are_given():
-    from edits import KINDS, damaged
+    from edits import KINDS, damaged  # noqa: PLC0415
 
     content = b"some 123 bytes of a file" * 4
     for kind in KINDS:

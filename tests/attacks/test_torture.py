@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from undisturbed import differences
 
@@ -43,8 +44,6 @@ def test_twenty_that_were_killed_end_as_if_they_had_not_been(tmp_path):
 
 def test_what_differs_is_noticed_and_clocks_are_not(tmp_path):
     """The judge itself."""
-    import torch
-
     saved = {"step": 3, "seconds": 1.5, "metrics": 26, "method": {"w": torch.arange(4.0)}}
     lines = '{"step": 1, "seconds": 1}\n'
     for name, seconds in (("a", 1.5), ("b", 2.5)):

@@ -57,7 +57,7 @@ class Torture:
 
     def torture(self, victim, number: int) -> tuple[list[str], list[Stop]]:
         """What is wrong at the end, and how it was stopped on the way."""
-        from undisturbed import differences
+        from undisturbed import differences  # noqa: PLC0415 - after the library is loaded
 
         whole, chance = self.undisturbed(victim), random.Random(f"{self.seed} {number}")
         out, stops = self._empty(victim.name), []
@@ -111,7 +111,7 @@ def shared(shares: dict[str, int], count: int) -> list[str]:
 
 def run(count: int, seed: int, shares: dict[str, int], keep: Path) -> int:
     """How many did not end as if nothing had been."""
-    from disturbed import serve, victims
+    from disturbed import serve, victims  # noqa: PLC0415 - seconds of imports, after the library is loaded
 
     place, failed, began = Path(tempfile.mkdtemp(prefix="isotherm-torture-")), [], time.monotonic()
     server, address = serve()

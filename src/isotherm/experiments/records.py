@@ -134,7 +134,7 @@ class Record:
 
     def value(self, measure: str) -> float | None:
         """A number that was measured, if there is one."""
-        value = self.measures.get(measure) if self.finished else None
+        value: Any = self.measures.get(measure) if self.finished else None
         return float(value) if usable(value) else None
 
     def monitored(self, measure: str) -> list[tuple[float, float]]:

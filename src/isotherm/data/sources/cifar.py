@@ -150,7 +150,7 @@ def _pickled(content: bytes, name: str, path: Path | str) -> Records:
 def _check_places(content: bytes) -> None:
     """Refuse a pickle that numbers what it keeps higher than it has bytes: room is made for all the numbers below."""
     for opcode, argument, _ in pickletools.genops(content):
-        if opcode.name in NUMBERED and argument > len(content):
+        if opcode.name in NUMBERED and int(argument or 0) > len(content):
             raise ValueError(f"it keeps something as number {argument:,}")
 
 
