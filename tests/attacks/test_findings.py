@@ -51,6 +51,13 @@ def labelled(label):
     return changed
 
 
+def longer_prefix(content):
+    """A tokenizer whose merges are shorter than the prefix they should have."""
+    tree = json.loads(content)
+    tree["model"]["continuing_subword_prefix"] = "\u001b[2J\u202e"
+    return json.dumps(tree).encode()
+
+
 def without(name):
     return lambda content: json.dumps({k: v for k, v in json.loads(content).items() if k != name}).encode()
 
@@ -77,6 +84,7 @@ def without(name):
         ("shards", labelled(b"999999999999")),  # a name for each class: no end, and all memory
         ("shards labelled in json", labelled(b'{"label": 1e400}')),  # OverflowError
         ("shards labelled in json", labelled(b"[" * 100_000)),  # RecursionError
+        ("a model's tokenizer", longer_prefix),  # pyo3_runtime.PanicException, which is no Exception
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 8\n")),  # RuntimeError: Missing key(s)
         ("a run's settings", lambda c: c.replace(b"encoder:\n", b"encoder: [3]\nother:\n")),  # AttributeError
     ],
