@@ -10,7 +10,7 @@ PEERS := .venv-peers
 VISION := $(VENV)/vision
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo quick test coverage check lint bench gpu-check fuzz site dist clean
+.PHONY: demo quick test coverage check lint bench gpu-check fuzz torture site dist clean
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --scale demo --out demo/temperature
@@ -49,6 +49,10 @@ gpu-check: $(DEV)  ## the fused kernels of this machine's GPU against float64, t
 TIME ?= 1h
 fuzz: $(DEV)  ## damaged files against every reader for TIME (1h); the suite has a seeded minute of it
 	PYTHONPATH=tests $(RUN)/python tests/attacks/fuzz.py --time $(TIME)
+
+COUNT ?= 100
+torture: $(DEV)  ## COUNT (100) runs, torchruns, studies and downloads killed at random moments; all must end as if nothing had been
+	PYTHONPATH=src:tests:tests/attacks $(RUN)/python -W ignore tests/attacks/torture.py --count $(COUNT)
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "isotherm needs Python 3.11, 3.12 or 3.13 with venv; say PYTHON=… if yours has another name"; exit 1; }

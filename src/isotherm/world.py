@@ -9,10 +9,11 @@ the local batches differ in size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal, get_args
 
 import torch
@@ -26,6 +27,10 @@ Exchange = Literal["gather", "ring"]
 _exchange: ContextVar[Exchange] = ContextVar("exchange", default="gather")
 LOST = ("gloo", "Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL")
 """Words of the errors of a lost connection."""
+SAID = "isotherm: said last by"
+"""Under this name a process that fails leaves why, for the others to tell."""
+ANSWERS = 10.0
+"""Seconds that the processes' store has to answer."""
 GRADIENTS = 1  # the tag of the messages that carry them around a ring
 
 
@@ -180,16 +185,50 @@ class Lost(RuntimeError):
 
 @contextmanager
 def company(timeout: float) -> Iterator[None]:
-    """Whatever torch says when another process is lost, said in one sentence."""
+    """Whatever torch says when another process is lost, said in one sentence, with what that one said last."""
     try:
         yield
-    except RuntimeError as error:
-        if size() == 1 or not (isinstance(error, dist.DistError) or any(w in str(error) for w in LOST)):
+    except Exception as error:
+        lost = isinstance(error, dist.DistError) or any(word in str(error) for word in LOST)
+        if size() == 1 or not (isinstance(error, RuntimeError) and lost):
+            if size() > 1:
+                last = _first_line(error)
+                _in_time(lambda store: store.set(f"{SAID} {rank()}", last))
             raise
+        said = _in_time(_said_by_others)
+        why = said or f"another process has ended or has not answered for {timeout:g} seconds"
+        advice = "With that mended," if said else "Look at what the others said last;"
         raise Lost(
-            f"process {rank()} of {size()}: another process has ended or has not answered for {timeout:g} seconds. "
-            "Look at what the others said last; the same command with --resume goes on from the last checkpoint."
+            f"process {rank()} of {size()}: {why}. {advice} the same command with --resume goes on from the last "
+            "checkpoint."
         ) from error
+
+
+def _in_time(act: Callable[[Any], Any]) -> Any:
+    """What this gives of the store that the processes share; None if that does not answer in seconds."""
+    answers: list[Any] = []
+
+    def ask() -> None:
+        with suppress(Exception):  # whoever kept the store is the one that has gone
+            answers.append(act(dist.distributed_c10d._get_default_store()))
+
+    asking = Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(ANSWERS)
+    return answers[0] if answers else None
+
+
+def _said_by_others(store: Any) -> str:
+    """Which process said why it ended, if one did."""
+    for other in range(size()):
+        if other != rank() and store.check([f"{SAID} {other}"]):
+            return f"process {other} has ended, and said: {store.get(f'{SAID} {other}').decode(errors='replace')}"
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    line = (str(error).splitlines() or [""])[0].rstrip(".")
+    return line if isinstance(error, ValueError) else f"{type(error).__name__}: {line}"
 
 
 class Ring:

@@ -138,9 +138,12 @@ def in_zip(content: bytes, changes: list[Edit]) -> bytes:
 
 
 def in_tar(content: bytes, changes: list[Edit]) -> bytes:
-    """The edits in one member of a packed archive."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(content)) as old, tarfile.open(fileobj=out, mode="w:gz") as new:
+    """The edits in one member of an archive, packed or not, whose head says its new size."""
+    out, packed = io.BytesIO(), content[:2] == b"\x1f\x8b"
+    with (
+        tarfile.open(fileobj=io.BytesIO(content)) as old,
+        tarfile.open(fileobj=out, mode="w:gz" if packed else "w") as new,
+    ):
         members = old.getmembers()
         chosen = changes[0].value % len(members)
         for i, member in enumerate(members):
@@ -149,6 +152,22 @@ def in_tar(content: bytes, changes: list[Edit]) -> bytes:
             member.size = len(raw)
             new.addfile(member, io.BytesIO(raw))
     return out.getvalue()
+
+
+def in_tar_heads(content: bytes, changes: list[Edit]) -> bytes:
+    """The edits in what the heads of an archive say of its members, with right checksums."""
+    heads, at = [], 0
+    while any(content[at : at + 512]):
+        heads.append(at)
+        at += 512 * (1 + -(-int(content[at + 124 : at + 135], 8) // 512))
+    at = heads[changes[0].value // 8 % len(heads)]
+    fields = ((0, 100), (124, 12), (156, 1), (157, 100), (257, 8), (345, 155))  # name, size, kind, link, magic, prefix
+    for change in changes:
+        first, length = fields[change.size % len(fields)]
+        field = damaged(content[at + first : at + first + length], [change])[:length].ljust(length, b"\0")
+        content = content[: at + first] + field + content[at + first + length :]
+    head = content[at : at + 148] + b" " * 8 + content[at + 156 : at + 512]
+    return content[: at + 148] + b"%06o\0 " % sum(head) + content[at + 156 :]
 
 
 def in_tree(tree, changes: list[Edit]):

@@ -18,6 +18,7 @@ import torch
 from scipy.io import savemat
 
 import edits as change
+import tar_shards
 import written
 from isotherm.data import sentences as corpora
 from isotherm.data.senteval import classified, rated
@@ -259,6 +260,7 @@ OBJECTS = "".join(json.dumps({"text": line}) + "\n" for line in LINES.splitlines
 STSB = "".join(f"g\tf\ty\t{i}\t{i % 5}.0\ta cat\ta dog {i}\n" for i in range(12))
 METRICS = "".join(json.dumps({"step": i, "epoch": i, "loss_mean": 0.5, "knn": 0.3}) + "\n" for i in range(1, 9))
 ARCHIVE = (change.damaged, change.in_zip)
+TAR = (change.damaged, change.in_tar, change.in_tar_heads)
 
 TARGETS = (
     Target("npy", npy, inspecting("z.npy"), outputs=("out.json",)),
@@ -277,6 +279,10 @@ TARGETS = (
     Target("cifar archive", cifar(True), showing("cifar10"), (change.damaged, change.in_tar), ("out.png",)),
     Target("cifar pickle", cifar(False), showing("cifar10"), outputs=("out.png",)),
     Target("svhn", svhn, showing("svhn"), outputs=("out.png",)),
+    Target("shards", lambda: tar_shards.images("cls"), showing("shards:HERE/s"), TAR, ("out.png",)),
+    Target("shards labelled in json", lambda: tar_shards.images("json"), showing("shards:HERE/s"), TAR, ("out.png",)),
+    Target("a shard's index", tar_shards.indexed, showing("shards:HERE/s"), outputs=("out.png",)),
+    Target("shards of pairs", tar_shards.captioned, tar_shards.taking_pairs, TAR),
     Target("settings", settings, lambda f: ["train", "--config", str(f / "a.yaml"), "--print_config"],
            (change.damaged, in_yaml), cost=2),
     Target("checkpoint", first("run/checkpoint.pt", run), evaluating, ARCHIVE, ("out.json",), cost=4),

@@ -1,11 +1,14 @@
 """What fuzzing found, each with the damage that showed it: once a traceback, since then a sentence."""
 
+import io
 import json
+import tarfile
 
 import pytest
 
 from attack import attack
 from edits import Edit
+from tar_shards import packed
 from targets import TARGETS
 
 TARGET = {target.name: target for target in TARGETS}
@@ -36,6 +39,25 @@ def of_version_25(content):
     return content[:at] + b"\xff" + content[at + 1 :]
 
 
+def labelled(label):
+    """A shard whose last sample has this label."""
+
+    def changed(content):
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            parts = {member.name: tar.extractfile(member).read() for member in tar}
+        last = next(name for name in reversed(parts) if name.endswith((".cls", ".json")))
+        return packed({**parts, last: label})
+
+    return changed
+
+
+def longer_prefix(content):
+    """A tokenizer whose merges are shorter than the prefix they should have."""
+    tree = json.loads(content)
+    tree["model"]["continuing_subword_prefix"] = "\u001b[2J\u202e"
+    return json.dumps(tree).encode()
+
+
 def without(name):
     return lambda content: json.dumps({k: v for k, v in json.loads(content).items() if k != name}).encode()
 
@@ -54,7 +76,15 @@ def without(name):
         ("records", with_entries(folder="../../elsewhere")),  # a folder that is not the study's
         ("records", lambda c: b"[" * 100_000),  # RecursionError
         ("about", lambda c: b'{"study":' + b"[" * 100_000),  # RecursionError
+        ("about", with_entries(command=[[1], 2])),  # AttributeError
+        ("about", with_entries(seeds="many")),  # TypeError
+        ("cifar pickle", lambda c: c[:-1] + b"r" + (2**28).to_bytes(4, "little") + b"."),  # 2.7 GB for a memo's places
         ("metrics", lambda c: b'{"loss_mean":' + b"[" * 100_000),  # RecursionError
+        ("shards", labelled(b"9" * 30)),  # OverflowError
+        ("shards", labelled(b"999999999999")),  # a name for each class: no end, and all memory
+        ("shards labelled in json", labelled(b'{"label": 1e400}')),  # OverflowError
+        ("shards labelled in json", labelled(b"[" * 100_000)),  # RecursionError
+        ("a model's tokenizer", longer_prefix),  # pyo3_runtime.PanicException, which is no Exception
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 8\n")),  # RuntimeError: Missing key(s)
         ("a run's settings", lambda c: c.replace(b"encoder:\n", b"encoder: [3]\nother:\n")),  # AttributeError
     ],

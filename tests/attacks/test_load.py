@@ -1,10 +1,12 @@
 """Much of everything: a study of 2,000 runs, a million lines of metrics. Counted in calls and bytes, not in seconds."""
 
 import json
+from pathlib import Path
 
 from isotherm.bench.measure import peak_extra_memory
 from isotherm.experiments import find, points
-from isotherm.experiments.records import training_of
+from isotherm.experiments.records import Record, Records, training_of
+from isotherm.experiments.study import Where
 from isotherm.train import commandline
 
 
@@ -20,6 +22,24 @@ def test_two_thousand_runs_are_configured_once_a_point(monkeypatch):
     assert len({p.config.key for p in many}) == len(many)
     assert {p.config.key for p in one_each} < {p.config.key for p in many}
     assert all(p.config.seed == p.seed for p in many)
+
+
+def test_what_is_asked_of_two_thousand_runs_is_asked_of_their_points(monkeypatch):
+    """A report asks thousands of times: of ten points, not of the runs."""
+    runs = [
+        Record("a", {"loss.temperature": tau}, seed, f"{tau} {seed}", {"knn": seed / 200}, 1.0, {}, Path("x"))
+        for seed in range(200)
+        for tau in range(10)
+    ]
+    calls, plain = [], Record.is_at
+    monkeypatch.setattr(Record, "is_at", lambda self, where: calls.append(1) or plain(self, where))
+    records = Records(runs)
+    chosen = records.at(Where("a", {"loss.temperature": 3}))
+    assert [r.seed for r in chosen] == list(range(200))
+    assert [r.key for r in records.at("a")] == [r.key for r in runs]  # in their order
+    assert {where.label for where in records.points_asked} == {f"a temperature {tau}" for tau in range(10)}
+    assert records.mean(Where("a", {"loss.temperature": 3}), "knn")[2] == 200
+    assert len(calls) == 30
 
 
 def test_a_million_lines_of_metrics_are_not_kept(tmp_path):

@@ -19,8 +19,8 @@ from pathlib import Path
 from isotherm import files
 from isotherm.cli import main, terminal
 
-SECONDS = 60.0
-"""Of one call, on a busy machine; files here are of a few kilobytes."""
+SECONDS, TIMES_LONGER = 60.0, 10
+"""Of one call; files here are of a few kilobytes. One that a busy machine lets hardly work has so many times that."""
 MEMORY, TIMES = 1 << 29, 200
 """Bytes that any file may take, and how many times its own size."""
 NEVER = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen", "socket.connect", "urllib.Request")
@@ -64,8 +64,16 @@ def _writes(arguments: tuple) -> bool:
 WATCH = _Watch()
 
 
-def _alarm(*_: object) -> None:
-    raise _Hang
+def _alarm_after(seconds: float) -> Callable[..., None]:
+    """What ends a call: work of so many seconds, or many times as long whatever it does."""
+    began, worked = time.monotonic(), time.process_time()
+
+    def alarm(*_: object) -> None:
+        if time.process_time() - worked > seconds / 2 or time.monotonic() - began > TIMES_LONGER * seconds:
+            raise _Hang
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    return alarm
 
 
 def told(read: Callable[[], object]) -> int:
@@ -93,9 +101,11 @@ def harmless(
             except SystemExit as end:
                 outcome["code"] = end.code if isinstance(end.code, int) else 1
 
-    before = signal.signal(signal.SIGALRM, _alarm)
+    before = signal.signal(signal.SIGALRM, _alarm_after(SECONDS))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    faulthandler.dump_traceback_later(4 * SECONDS, exit=True)  # what hangs outside of Python hears no signal
+    faulthandler.dump_traceback_later(
+        2 * TIMES_LONGER * SECONDS, exit=True
+    )  # what hangs outside of Python hears no signal
     WATCH.armed, WATCH.seen, tempfile.tempdir = folder, [], str(folder)
     began = time.monotonic()
     try:

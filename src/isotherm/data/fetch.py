@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from isotherm.data.sets import named
@@ -21,7 +21,10 @@ def get(name: str, root: Path | str | None, note: Note, ways: Sequence[Way] | No
     """Fetch a set and return its folder (none for one that needs no files); nothing happens if it is there."""
     wanted = named(name)
     place = wanted.place(root)
-    if place is None or wanted.there(root):
+    if place is None:
+        return None
+    if wanted.there(root):
+        _clear(place)
         return place
     ways = wanted.ways if ways is None else ways
     if not ways:
@@ -52,7 +55,7 @@ def _workshop(place: Path) -> Iterator[tuple[Path, Path]]:
 
     Both go when the work is done or fails. They stay when the process is killed or interrupted; the next one continues.
     """
-    workshop = place.with_name(f".{place.name}.getting")
+    workshop = _beside(place)
     folder, aside = workshop / "new", workshop / "aside"
     aside.mkdir(parents=True, exist_ok=True)
     with open(workshop / "lock", "w") as lock:
@@ -66,6 +69,17 @@ def _workshop(place: Path) -> Iterator[tuple[Path, Path]]:
             shutil.rmtree(workshop)
             raise
         shutil.rmtree(workshop)
+
+
+def _beside(place: Path) -> Path:
+    return place.with_name(f".{place.name}.getting")
+
+
+def _clear(place: Path) -> None:
+    """Throw away the workshop of a process that was killed when all was done: its archives are as large as the set."""
+    with suppress(OSError), open(_beside(place) / "lock", "r+") as lock:  # there is none, or it is somebody else's
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(_beside(place))
 
 
 def _settle(folder: Path) -> None:

@@ -93,7 +93,11 @@ def about(folder: Path) -> About:
 def _about(path: Path) -> About:
     try:
         stored = json.loads(path.read_text())
-        return About(**{f.name: stored[f.name] for f in fields(About) if f.name in stored})
+        known = {f.name: stored[f.name] for f in fields(About) if f.name in stored}
+        for name, value in known.items():
+            if not isinstance(value, int | None if name == "seeds" else str):
+                raise TypeError(f"{name} is {value!r:.60}")
+        return About(**known)
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{path} is damaged; delete it, and `isotherm study NAME --out {path.parent}` writes it again."

@@ -58,6 +58,8 @@ def carry_out(
         (folder / name).unlink(missing_ok=True)
     if not can_go_on(config, folder):
         put_aside(folder)
+    with runs.alone(folder):  # which throws away what one that was killed while it measured has left
+        pass
     run = run_to_end(config, Runtime(out=folder, resume=True, quiet=True, checkpoint=checkpoint_seconds))
     values, result = measure(run.opened, groups), run.result
     data = data or fingerprint(config)

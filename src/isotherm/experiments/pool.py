@@ -60,8 +60,8 @@ class Worker:
 
 def carry_out_all(todo: Sequence[Point], count: int, progress: Progress) -> Iterator[None]:
     """Carry out these runs in so many processes; yields about once a second and whenever one ends."""
+    threads = threads_each(count, len(progress.points))
     count = max(1, min(count, len(todo)))
-    threads = max(1, (os.cpu_count() or 1) // count)
     waiting = list(reversed(todo))
 
     def give(worker: Worker) -> None:
@@ -87,6 +87,14 @@ def carry_out_all(todo: Sequence[Point], count: int, progress: Progress) -> Iter
     finally:
         for worker in workers:
             worker.end()
+
+
+def threads_each(count: int, runs: int) -> int:
+    """How many threads a worker has, of so many for a study of so many runs.
+
+    Those that are left do not matter: a run that is gone on with later, alone, must round as it would have.
+    """
+    return max(1, (os.cpu_count() or 1) // max(1, min(count, runs)))
 
 
 def _heard(worker: Worker, progress: Progress, lost: dict[str, int], waiting: list[Point]) -> bool:

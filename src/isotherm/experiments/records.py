@@ -96,6 +96,11 @@ class Record:
     def name(self) -> str:
         return run_name(self.arm, self.varied, self.seed)
 
+    @cached_property
+    def point(self) -> str:
+        """Its arm and the values of what is varied: runs with the same ones differ in their seeds."""
+        return repr((self.arm, *self.varied.items()))
+
     @property
     def finished(self) -> bool:
         return self.state == "finished"
@@ -129,7 +134,8 @@ class Record:
 
     def value(self, measure: str) -> float | None:
         """A number that was measured, if there is one."""
-        return float(self.measures[measure]) if self.has(measure) else None
+        value: Any = self.measures.get(measure) if self.finished else None
+        return float(value) if usable(value) else None
 
     def monitored(self, measure: str) -> list[tuple[float, float]]:
         """The parts of the training after which something was seen, and what."""
@@ -194,7 +200,7 @@ class Records:
     """
 
     def __init__(self, records: Iterable[Record], asked: Asked | None = None) -> None:
-        self.planned = list(records)
+        self.planned: Sequence[Record] = list(records)
         self._asked = asked or Asked()
 
     def __iter__(self) -> Iterator[Record]:
@@ -238,11 +244,20 @@ class Records:
 
     def at(self, where: Where | str) -> Records:
         """Those of one arm, at these values."""
-        chosen = [r for r in self.planned if r.is_at(where)]
-        for record in chosen:
-            point = Where(record.arm, record.varied)
+        points = [numbers for numbers in self._points.values() if self.planned[numbers[0]].is_at(where)]
+        for first in (self.planned[numbers[0]] for numbers in points):
+            point = Where(first.arm, first.varied)
             self._asked.points.setdefault(point.label, point)
-        return Records(chosen, self._asked)
+        numbers = points[0] if len(points) == 1 else sorted(i for each in points for i in each)
+        return Records((self.planned[i] for i in numbers), self._asked)
+
+    @cached_property
+    def _points(self) -> dict[str, list[int]]:
+        """Where the runs of each point stand: thousands of questions are asked of few points with many seeds."""
+        points: dict[str, list[int]] = {}
+        for i, record in enumerate(self.planned):
+            points.setdefault(record.point, []).append(i)
+        return points
 
     def varied(self, where: Where | str, setting: str) -> list[Any]:
         """The values that a setting has at a point, ascending."""
@@ -286,7 +301,7 @@ class Records:
         values: dict[int, list[float]] = {}
         for r, value in self.values(where, measure):
             values.setdefault(r.seed, []).append(value)
-        return {seed: float(np.mean(each)) for seed, each in values.items()}
+        return {seed: each[0] if len(each) == 1 else float(np.mean(each)) for seed, each in values.items()}
 
     def mean(self, where: Where | str, measure: str) -> tuple[float, float, int]:
         """Mean, standard deviation (0 for one) and number of runs at a point."""

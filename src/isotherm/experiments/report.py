@@ -54,12 +54,15 @@ LABELS: Mapping[Outcome, tuple[Level, str]] = {
     "undecided": ("look", "? undecided"),
 }
 
+Table = tuple[list[str], list[list[Any]]]
+"""Heads and rows."""
+
 
 def tell(study: Study, records: Records, folder: Path, about: About) -> list[Judged]:
     """Write claims.json, report.html, records.csv and the figures."""
     study, instead = at_scale(study, about.scale), instead_at(study, about.scale)
     read = records.reading(instead)
-    judged = judge(study, read)
+    judged, points = judge(study, read), results(study, records)
     files.write_json(folder / "claims.json", [each.as_dict() for each in judged])
     files.write_text(folder / "records.csv", visible(as_csv(records)))
     drawn = draw_figures(study.figures, read)
@@ -80,13 +83,13 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
         page.text(note)
     _show_missing(page, records)
     _show_figures(page, study, drawn, shown)
-    _show_results(page, study, records, read)
+    _show_results(page, study, points, read)
     _show_paper(page, study, read, about.data)
     page.section("Again", "Everything on this page comes from these commands.")
     page.code(f"{about.command}\nisotherm report {folder}")
     _show_runs(page, study, records)
     page.write(folder / "report.html")
-    files.write_text(folder / "report.md", visible(markdown(study, records, read, judged, about)))
+    files.write_text(folder / "report.md", visible(markdown(study, records, read, judged, about, points)))
     return judged
 
 
@@ -227,10 +230,9 @@ def _show_figures(page: Page, study: Study, drawn: Sequence[Drawn], shown: Seque
             page.text(f"{figure.name} ({figure.paper}): the records have nothing to draw of it.")
 
 
-def _show_results(page: Page, study: Study, records: Records, read: Records) -> None:
+def _show_results(page: Page, study: Study, results: Table, read: Records) -> None:
     page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
-    columns, rows = results(study, records)
-    page.table(columns, rows)
+    page.table(*results)
     if study.compare:
         page.section("Compared", FAIR)
         for comparison in study.compare:
@@ -272,9 +274,10 @@ def _show_runs(page: Page, study: Study, records: Records) -> None:
         page.table(heads, [row(r, shared) for r in records.planned])
 
 
-def markdown(study: Study, records: Records, read: Records, judged: Sequence[Judged], about: About) -> str:
+def markdown(
+    study: Study, records: Records, read: Records, judged: Sequence[Judged], about: About, results: Table
+) -> str:
     """The claims and the results as text, for a repository."""
-    heads, rows = results(study, records)
     lines = [f"# {text(study.question)}", "", code(about.command), ""]
     runs = distinct(records)
     lines += [
@@ -290,7 +293,7 @@ def markdown(study: Study, records: Records, read: Records, judged: Sequence[Jud
         found = [[each.claim.claim, each.claim.paper, each.verdict.outcome, sentence(each.verdict)] for each in judged]
         lines += table(["claim", "paper", "", "evidence"], found)
     lines += ["", "Mean ± standard deviation over seeds; accuracies in percent.", ""]
-    lines += table(heads, rows)
+    lines += table(*results)
     for comparison in study.compare:
         lines += ["", text(f"{measure(comparison.measure).title} against {comparison.against}. {FAIR}"), ""]
         columns, differing = compared(read, comparison)
@@ -342,7 +345,7 @@ def no_partners(records: Records, comparison: Comparison) -> str:
     )
 
 
-def results(study: Study, records: Records) -> tuple[list[str], list[list[Any]]]:
+def results(study: Study, records: Records) -> Table:
     """A row for each point: how many of its seeds are there, and mean ± deviation of every measure over its own."""
     taken = [m for m in in_groups(study.measure) if not m.curve and any(r.has(m.name) for r in records)]
     heads = ["arm", "varied", "seeds", *(m.heading for m in taken)]
@@ -381,8 +384,11 @@ def common(records: Sequence[Record]) -> files.Json:
     """The settings all runs share."""
     if not records:
         return {}
-    first = flat(records[0].settings)
-    return {k: v for k, v in first.items() if all(flat(r.settings).get(k) == v for r in records)}
+    shared = flat(records[0].settings)
+    for record in records[1:]:
+        own = flat(record.settings)
+        shared = {k: v for k, v in shared.items() if own.get(k) == v}
+    return shared
 
 
 def row(record: Record, shared: Settings) -> list[Any]:

@@ -180,8 +180,10 @@ class Metrics:
             raise DiskFull(f"cannot write {self.path}: {reason(error)}.") from error
 
     def length(self) -> int:
-        """How long it is, once it is on the disk."""
+        """How long it is, once it is on the disk; refused if it was deleted under the run: lines would be lost."""
         self.file.flush()
+        if os.fstat(self.file.fileno()).st_nlink == 0:
+            raise ValueError(f"{self.path} was deleted under the run, and its lines with it. Start the run anew.")
         os.fsync(self.file.fileno())
         return self.file.tell()
 

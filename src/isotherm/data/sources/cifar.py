@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import pickletools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,6 +31,8 @@ CLASSES = {
     "cifar100": tuple(_FINE.split()),
 }
 COARSE = 20
+NUMBERED = ("PUT", "BINPUT", "LONG_BINPUT")
+"""Opcodes of a pickle that keep a value for later, under a number that it chooses."""
 
 Records = tuple[Array, Array, Array | None]
 """Pixels (N, 3072), labels, and CIFAR-100's coarse labels."""
@@ -125,6 +128,7 @@ def _png_rows(folder: Path, split: str, files: Sequence[Path]) -> Images:
 def _pickled(content: bytes, name: str, path: Path | str) -> Records:
     """The dict of an official pickle, read without running anything it says."""
     try:
+        _check_places(content)
         batch = _Plain(io.BytesIO(content), encoding="bytes").load()
     except _Refused as refused:
         raise ValueError(
@@ -141,6 +145,13 @@ def _pickled(content: bytes, name: str, path: Path | str) -> Records:
     rows = pixels.rows(path)
     fine = _labels(batch, "labels" if name == "cifar10" else "fine_labels", len(CLASSES[name]), rows, path)
     return rows, fine, None if name == "cifar10" else _labels(batch, "coarse_labels", COARSE, rows, path)
+
+
+def _check_places(content: bytes) -> None:
+    """Refuse a pickle that numbers what it keeps higher than it has bytes: room is made for all the numbers below."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name in NUMBERED and int(argument or 0) > len(content):
+            raise ValueError(f"it keeps something as number {argument:,}")
 
 
 def _labels(batch: dict[str, Any], key: str, classes: int, rows: Array, path: Path | str) -> Array:

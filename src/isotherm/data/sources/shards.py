@@ -32,6 +32,8 @@ CLASSES = "classes.txt"
 """Beside the shards, if it is there: the names of the labels 0, 1, …, one to a line."""
 LABELS = ("label", "cls", "class", "label_index")
 """What a label is called in a sample's .json."""
+MOST_CLASSES = 1_000_000
+"""A larger label is no class: every class up to the largest gets a name."""
 
 
 def read(
@@ -139,15 +141,20 @@ def _reader(
 
     def whole(content: bytes, row: int) -> int:
         try:
-            return int(content)
+            return _class_number(int(content))
         except ValueError:
-            raise damaged(shards.name(row, "cls", "txt"), f"a label is a whole number, not {content[:20]!r}") from None
+            raise damaged(
+                shards.name(row, "cls", "txt"),
+                f"a label is a whole number below {MOST_CLASSES:,}, not {content[:20]!r}",
+            ) from None
 
     def of_json(content: bytes, row: int) -> int:
         try:
-            return int(json.loads(content)[key])
-        except (ValueError, KeyError, TypeError) as error:
-            raise damaged(shards.name(row, "json"), f"no whole number '{key}' ({error})") from None
+            return _class_number(int(json.loads(content)[key]))
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+            raise damaged(
+                shards.name(row, "json"), f"no whole number '{key}' below {MOST_CLASSES:,} ({error!s:.60})"
+            ) from None
 
     first = int(rows[0])
     if shards.has("cls")[rows].any() and label is None:
@@ -155,7 +162,7 @@ def _reader(
     if shards.has("json")[first]:
         try:
             told = json.loads(shards.read(first, "json"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise damaged(shards.name(first, "json"), error) from error
         told = told if isinstance(told, dict) else {}
         keys = [k for k in ((label,) if label else LABELS) if isinstance(told.get(k), int)]
@@ -167,6 +174,13 @@ def _reader(
     if shards.has("txt")[first] and re.fullmatch(rb"\s*\d{1,6}\s*", shards.read(first, "txt")):
         return "txt", whole
     return None
+
+
+def _class_number(number: int) -> int:
+    """A label, if it can be one; of −1 nobody knows the class."""
+    if not -1 <= number < MOST_CLASSES:
+        raise ValueError("it is too large, or negative")
+    return number
 
 
 def _by_name(shards: Shards, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Sequence[str]]:

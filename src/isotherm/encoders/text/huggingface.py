@@ -12,6 +12,9 @@ from typing import Any
 
 from isotherm import extras
 
+PANIC = "PanicException"
+"""What tokenizers raises where it fails in a way nobody thought of: no Exception, and no class that can be named."""
+
 
 def library() -> Any:
     """transformers, or one sentence on why not."""
@@ -26,7 +29,7 @@ def library() -> Any:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """transformers and the hub without bars, reports and advice."""
+    """transformers and the hub without bars, reports and advice; a panic of what is Rust in them is an error."""
     transformers = library()
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
@@ -39,6 +42,10 @@ def quietly() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
+    except BaseException as error:
+        if type(error).__name__ == PANIC:
+            raise RuntimeError(str(error)) from error
+        raise
     finally:
         log.set_verbosity(level)
         if bars:

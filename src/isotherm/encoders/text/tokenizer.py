@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from isotherm.checks import at_least
-from isotherm.encoders.text.huggingface import library
+from isotherm.checks import at_least, refusing
+from isotherm.encoders.text.huggingface import library, quietly
 
 VOCABULARY = 8000
 """Words and parts of words that a tokenizer made here knows."""
@@ -41,7 +41,8 @@ def train_tokenizer(sentences: Iterable[str], vocabulary: int = VOCABULARY) -> A
 
 def read_tokenizer(file: Path) -> Any:
     """One that `train_tokenizer` made, from its tokenizer.json."""
-    return _wrapped(library(), tokenizer_file=str(file))
+    with refusing(f"{file} is no tokenizer that loads"), quietly():
+        return _wrapped(library(), tokenizer_file=str(file))
 
 
 def _wrapped(transformers: Any, **source: Any) -> Any:

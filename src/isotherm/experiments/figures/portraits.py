@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from sklearn.manifold import TSNE
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isotherm.data.loaders.images import Loader
@@ -21,10 +21,21 @@ from isotherm.report.charts import Drawing, Heights, Histogram, Picture, Points,
 from isotherm.train import runs
 from isotherm.train.monitor import some
 
+Floats = NDArray[np.float32]
 SHOWN = 100
 """Pictures among which a query is shown."""
 FEW = 4
 """Negatives shown with the largest and with the smallest weights, as in CACR's figure 6."""
+
+
+def _map(rows: Floats, perplexity: float) -> Floats:
+    """t-SNE in the plane, the same in every call."""
+    from sklearn.manifold import TSNE  # noqa: PLC0415 - a second to import, and reports without runs have no maps
+
+    plane: Floats = TSNE(perplexity=min(perplexity, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(
+        rows
+    )
+    return plane
 
 
 def maps(records: Records, arm: str, over: str, values: Sequence[float], most: int) -> list[Drawing]:
@@ -37,7 +48,7 @@ def maps(records: Records, arm: str, over: str, values: Sequence[float], most: i
         with np.load(record.embedding) as kept:
             z, labels = kept["z"].astype(np.float32), kept["labels"]
         z /= np.linalg.norm(z, axis=1, keepdims=True)
-        flat = TSNE(perplexity=min(30, (len(z) - 1) / 3), init="pca", random_state=0).fit_transform(z)
+        flat = _map(z, 30)
         groups = [
             Points(f"class {c}", flat[labels == c, 0], flat[labels == c, 1], [f"class {c}"] * int((labels == c).sum()))
             for c in np.unique(labels)[:20]
@@ -96,7 +107,7 @@ def neighbourhoods(records: Records, arms: Sequence[str]) -> list[Drawing]:
 def _neighbourhood(record: Record, arm: str) -> Drawing:
     _, z = _seen(record, views=5)
     rows = torch.cat([z[0][:1], torch.stack([v[0] for v in z[1:]]), z[0][1:]]).numpy()
-    flat = TSNE(perplexity=min(15, (len(rows) - 1) / 3), init="pca", random_state=0).fit_transform(rows)
+    flat = _map(rows, 15)
     flat -= flat[0]
     groups = {"query": slice(0, 1), "its other views": slice(1, 5), "other images": slice(5, None)}
     length, unit = record.config.steps or record.config.epochs, "step" if record.config.steps else "epoch"
