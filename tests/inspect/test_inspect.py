@@ -637,7 +637,7 @@ def test_pages_are_whole_quiet_and_readable(browser, pages, name, figures):
 def test_map_names_the_item_under_the_pointer(browser, pages):
     browser.open(pages / "full.html")
     x, y = browser.run(
-        "const svg = document.querySelector('.cloud').closest('svg'); svg.scrollIntoView({block: 'center'});"
+        "const svg = document.querySelector('.canvas .cloud').closest('svg'); svg.scrollIntoView({block: 'center'});"
         "const start = svg.querySelector('.cloud').getAttribute('d').match(/M([\\d.]+) ([\\d.]+)/);"
         "const b = svg.getBoundingClientRect(); return [b.x + Number(start[1]), b.y + Number(start[2])];"
     )
