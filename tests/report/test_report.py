@@ -252,7 +252,7 @@ def test_the_legend_draws_a_series_as_the_chart_does(browser, written):
         """const figures = [...document.querySelectorAll('figure.chart')].slice(0, 4);
         return figures.flatMap(f => [...f.querySelectorAll('.legend button')].map((b, i) => {
           const key = b.querySelector('.swatch'), drawn = f.querySelectorAll('[data-series]')[i];
-          const of = n => [...n.querySelectorAll('path, circle')].map(e => e.getAttribute('class').trim().split(' ')[0]);
+          const of = n => [...n.querySelectorAll('path, circle')].map(e => e.classList[0]);
           return [getComputedStyle(key).getPropertyValue('--c'), getComputedStyle(drawn).getPropertyValue('--c'),
                   of(key).filter(c => !of(drawn).includes(c))];
         }));"""

@@ -72,7 +72,7 @@ def add_health(page: Page, health: Health, embedding: Embedding, layout: str = "
     page.findings(health.findings)
     page.section("Temperature", advice.reasoning)
     if advice.low is not None:
-        page.figures(_reach(health), _profiles(health))
+        page.figures(*hardness_charts(health))
         with page.fold("Why this range, and what to give DySTreSS"):
             page.text(advice.more)
     page.section("Measures", "What was measured, what it means, and what is healthy.")
@@ -98,6 +98,11 @@ def add_health(page: Page, health: Health, embedding: Embedding, layout: str = "
                 [[c.name, c.items, c.tolerance, c.agreement] for c in worst[:200]],
                 caption="The first 200" if len(worst) > 200 else "",
             )
+
+
+def hardness_charts(health: Health) -> tuple[Lines, Lines]:
+    """How many negatives a query reaches at each temperature, and on which similarities its repulsion falls."""
+    return _reach(health), _profiles(health)
 
 
 def _reach(health: Health) -> Lines:

@@ -326,7 +326,7 @@
       make("path", { class: "cloud", d: marks(at, [11], [6], shape, 4), "stroke-width": shape ? 1.6 : 8 }, root);
     } else if (chart.kind === "histogram") make("path", { class: "steps", d: "M2 11V2H20V11", "stroke-dasharray": dash(chart, i) }, root);
     else {
-      make("path", { class: "whisker", d: "M2 6H20M2 3v6M20 3v6" }, root);
+      if ((s.errors || []).some(Boolean)) make("path", { class: "whisker", d: "M2 6H20M2 3v6M20 3v6" }, root);
       make("circle", { class: "value", cx: 11, cy: 6, r: 4.5 }, root);
     }
   };

@@ -151,11 +151,11 @@ def last_checkpoint(out: Path) -> Saved | None:
 def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     """The encoder of a run's folder, or of an encoder.safetensors with its card."""
     path = Path(path)
+    if not path.exists():
+        raise ValueError(f"no file or folder {path}: a run's folder, or its {ENCODER}, is wanted.")
     path = path / ENCODER if path.is_dir() else path
     card_path = path.with_suffix(".json")
     if not path.exists() or not card_path.exists():
-        if not path.exists():
-            raise ValueError(f"no run or encoder at {path}: a run's folder or its encoder.safetensors is wanted.")
         raise ValueError(f"no encoder in {path.parent}: {path.name} and {card_path.name} belong together.")
     card = _card(card_path)
     if DIGEST in card and card[DIGEST] != digest(path):
