@@ -14,11 +14,13 @@ import torch
 from isotherm import inspect as I
 from isotherm import measures as M
 from isotherm.bench.measure import peak_extra_memory
+from isotherm.cli import main
 from isotherm.inspect import reading
+from isotherm.inspect.findings import verdict_of
 from isotherm.inspect.health import even_uniformity
 from isotherm.inspect.page import flattened
 from isotherm.inspect.temperature_advice import HIGH, LOW, Queries, advise
-from isotherm.report import number
+from isotherm.report import Finding, number
 
 pytest_plugins = ("browser",)
 RANDOM = np.random.default_rng(0)
@@ -660,3 +662,31 @@ def test_fifty_thousand_embeddings_stay_in_memory():
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         used = pool.apply(examined_fifty_thousand)
     assert used is None or used < 500e6
+
+
+@pytest.mark.parametrize(("width", "explained"), [("80", False), ("160", True)])
+def test_a_terminal_shows_findings_first_and_meanings_where_there_is_room(
+    tmp_path, capsys, monkeypatch, width, explained
+):
+    np.save(tmp_path / "z.npy", np.random.default_rng(0).standard_normal((80, 8)))
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["inspect", str(tmp_path / "z.npy")]) == 0
+    said = capsys.readouterr().out
+    assert said.index("good") < said.index("uniformity")
+    assert ("what it means" in said) == explained
+    table = said[said.index("healthy") :].splitlines()
+    assert max(map(len, table)) <= int(width)
+
+
+@pytest.mark.parametrize(
+    ("levels", "words"),
+    [
+        (("good", "good"), "Healthy: 2 of 2 findings are good."),
+        (("good", "look", "look"), "Worth a look: an item, and 1 more."),
+        (("look", "bad"), "Not healthy: an item."),
+    ],
+)
+def test_a_line_sums_the_findings_up(levels, words):
+    verdict = verdict_of([Finding(level, "An item: more 3.5 of it.") for level in levels])
+    assert verdict.text == words
+    assert verdict.level == min(levels, key=("bad", "look", "good").index)

@@ -349,11 +349,15 @@ def _default(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+ELSEWHERE = ("hf:NAME", "timm:NAME", "torchvision:NAME", "./FILE.py:NAME")
+"""How encoders are named that do not come with Isotherm."""
+
+
 def listing() -> str:
     """Where the presets are, which encoders, heads and recipes there are, and the methods, a line each."""
     rows = [
         f"presets: `isotherm presets` lists all {len(PRESETS)}; --preset NAME --print_config shows one.",
-        f"encoders: {', '.join([*NETWORKS, text.SMALL, text.INSTALLED])}, hf:NAME, timm:NAME, torchvision:NAME, ./FILE.py:NAME",
+        f"encoders: {', '.join([*NETWORKS, text.SMALL, text.INSTALLED, *ELSEWHERE])}",
         f"heads: {', '.join(HEADS)}",
         f"recipes of views: {', '.join(RECIPES)}",
         "",
