@@ -154,9 +154,9 @@ def verdicts_counted(judged: Sequence[Judged]) -> str:
 
 
 def _verdict(records: Records, judged: Sequence[Judged]) -> Finding | None:
-    """What came of the claims, in a line; one seed is too few to conclude anything."""
+    """What came of the claims, in a line; where one seed decides none, that it is too few to conclude anything."""
     seeds = len({record.seed for record in records})
-    if judged and seeds < FEWEST_SEEDS:
+    if judged and seeds < FEWEST_SEEDS and all(each.verdict.outcome == "undecided" for each in judged):
         there = "one seed" if seeds == 1 else f"{seeds} seeds"
         return Finding("look", f"Too small to conclude anything: {there} per run. It shows that everything works.")
     counted = count(judged)
