@@ -29,6 +29,8 @@ FLAGS = [
     "--hide-scrollbars",
 ]
 
+KEYS = {"Tab": 9, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
+
 CONTRAST = r"""
 const rgb = text => {
   const numbers = text.match(/[\d.]+/g).map(Number);
@@ -117,6 +119,11 @@ class Browser:
     def click(self, x: float, y: float) -> None:
         for kind in ("mousePressed", "mouseReleased"):
             self.devtools("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def press(self, key: str) -> None:
+        """A key that is no letter, such as Tab or ArrowRight."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.devtools("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
 
     def complaints(self) -> list[str]:
         """What the console said since last asked."""

@@ -49,6 +49,8 @@ def test_mistakes_get_one_sentence(tmp_path):
         isotherm.train(tmp_path / "x", loss=isotherm.nn.NTXentLoss(tau))
     with pytest.raises(ValueError, match="no encoder in"):
         isotherm.load_encoder(str(tmp_path))
+    with pytest.raises(ValueError, match=r"no file or folder nowhere: a run's folder, or its encoder\.safetensors"):
+        isotherm.load_encoder("nowhere")
     with pytest.raises(AttributeError, match=r"no attribute 'trian'; it has: .*train"):
         isotherm.trian  # noqa: B018
 

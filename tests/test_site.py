@@ -30,6 +30,11 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
         assert f'id="{entry.name.lower()}"' in losses
     assert losses.count('display="block"') >= len(catalogue.losses())
     assert ".. math::" not in losses
+    for name in ("own-loop", "inspect", "study", "sentences", "image-text"):
+        assert "import" in (tmp_path / f"site/notebooks/{name}/index.html").read_text()
+    chosen = tmp_path / "site/guides/choose-a-temperature/index.html"
+    (framed,) = re.findall(r'<iframe class="chart" src="([^"]+)"', chosen.read_text())
+    assert "How many negatives a query reaches" in (chosen.parent / framed).read_text()
     for page in (tmp_path / "site").rglob("*.html"):
         fetched = re.findall(r'<(?:script|img|link|iframe)\b[^>]*(?:src|href)="(https?:[^"]*)"', page.read_text())
         assert not fetched, page
@@ -61,4 +66,6 @@ def test_links_out_of_the_docs_become_pages_of_the_site():
     assert hooks.relinked("[a](../../src/isotherm/nn.py)", "guides/x.md") == "[a](../source/src/isotherm/nn.py.md)"
     assert hooks.relinked("![a](docs/figures/b.png)", "start.md") == "![a](figures/b.png)"
     assert hooks.relinked("[a](https://arxiv.org/abs/1)", "index.md") == "[a](https://arxiv.org/abs/1)"
+    assert hooks.relinked("[a](../examples/notebooks/x.ipynb)", "index.md") == "[a](notebooks/x.md)"
+    assert hooks.relinked("[a](../../docs/api.md)", "notebooks/x.md") == "[a](../api.md)"
     assert hooks.relinked("[a](decisions)", "index.md") == "[a](decisions/index.md)"

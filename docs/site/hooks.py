@@ -3,11 +3,13 @@
 The pages in docs/ are written to be read in the repository, with links such as ../README.md and ../../src/….py. Here
 those become pages of the site: the README is "First hour", a source file is shown as code. The reference of losses,
 temperatures and measures is made from the docstrings, equations as MathML, which browsers draw without a library.
+Notebooks become pages, and ``<!-- chart: hardness -->`` the interactive chart of `isotherm inspect`.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import posixpath
 import re
 from collections.abc import Iterator
@@ -17,8 +19,12 @@ from typing import Any
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
+import isotherm
 from isotherm import measures, temperature
+from isotherm.data.sets import load
+from isotherm.inspect.page import hardness_charts
 from isotherm.losses import catalogue
+from isotherm.report import Page
 from isotherm.train.lookup import TEMPERATURES
 
 DOCS = Path(__file__).parent.parent
@@ -30,6 +36,8 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
 }
 """Pages of the repository that stand outside of docs/, and where they are on the site."""
+NOTEBOOKS = "examples/notebooks"
+CHART, CHARTED = "<!-- chart: hardness -->", "interactive/hardness.html"
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(?=[)#\s])")
 MATH = re.compile(r"^\.\. math::(?: *(?P<line>\S.*)\n|\n(?P<block>(?:[ \t]+\S.*\n|\n)+))", re.MULTILINE)
 
@@ -38,11 +46,35 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are not files in docs/."""
     for place, text in pages().items():
         files.append(File.generated(config, place, content=text))
+    files.append(File.generated(config, CHARTED, content=hardness_page()))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    return relinked(markdown, page.file.src_uri)
+    place = posixpath.relpath(CHARTED, page.file.url or ".")
+    frame = (
+        f'<iframe class="chart" src="{place}" title="How many negatives a query reaches at each temperature"></iframe>'
+    )
+    return relinked(markdown, page.file.src_uri).replace(CHART, frame)
+
+
+def hardness_page() -> str:
+    """The chart by which inspect recommends a temperature, of the digits' pixels without their mean."""
+    digits = load("digits")
+    pixels = digits.pixels.flatten(1).double()
+    health = isotherm.inspect(pixels - pixels.mean(0), digits.labels, name="digits").health
+    page = Page("Hardness", "1,437 digits, their pixels without the mean. Point at a line, or use the arrow keys.")
+    page.figures(*hardness_charts(health))
+    return page.html()
+
+
+def notebook_page(path: Path) -> str:
+    """A notebook as Markdown: its texts, and its code as code."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def pages() -> dict[str, str]:
@@ -55,6 +87,8 @@ def pages() -> dict[str, str]:
     )
     public = sorted(name for name in measures.__all__ if callable(getattr(measures, name)))
     made["reference/measures.md"] = _reference("Measures", ((name, getattr(measures, name)) for name in public))
+    for notebook in sorted((ROOT / NOTEBOOKS).glob("*.ipynb")):
+        made[f"notebooks/{notebook.stem}.md"] = notebook_page(notebook)
     for path in _linked_files():
         code = (ROOT / path).read_text(encoding="utf-8")
         made[f"source/{path}.md"] = f"# {path}\n\n````python\n{code}````\n"
@@ -75,6 +109,8 @@ def relinked(markdown: str, place: str) -> str:
 def _in_repository(place: str) -> str:
     """Where the text of a page stands in the repository."""
     outside = {site: path for path, site in OUTSIDE.items()}
+    if place.startswith("notebooks/"):
+        return f"examples/{place}"
     return outside.get(place, f"docs/{place}")
 
 
@@ -87,6 +123,8 @@ def _on_site(target: str) -> str:
     if target.startswith("docs/"):
         inside = target.removeprefix("docs/")
         return f"{inside}/README.md" if (ROOT / target).is_dir() else inside
+    if target.startswith(NOTEBOOKS):
+        return f"notebooks/{posixpath.basename(target).removesuffix('.ipynb')}.md"
     return f"source/{target}.md"
 
 
@@ -96,7 +134,8 @@ def _linked_files() -> set[str]:
     texts += [(str(p.relative_to(ROOT)), p.read_text(encoding="utf-8")) for p in DOCS.rglob("*.md")]
     links = [(posixpath.dirname(place), link) for place, text in texts for link in LINK.findall(text)]
     targets = {posixpath.normpath(posixpath.join(folder, link)) for folder, link in links}
-    return {target for target in targets if not target.startswith("docs/") and (ROOT / target).is_file()} - set(OUTSIDE)
+    files = {target for target in targets if (ROOT / target).is_file()} - set(OUTSIDE)
+    return {target for target in files if not target.startswith(("docs/", NOTEBOOKS))}
 
 
 def _decisions() -> Iterator[str]:

@@ -15,7 +15,7 @@ from isotherm.experiments import csv_tables
 from isotherm.experiments.figures.portraits import _strip
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.report import as_csv
-from isotherm.report import Bars, Heights, Line, Lines, Page, figures
+from isotherm.report import Dots, Heights, Line, Lines, Page, figures
 from isotherm.screen import UNSEEN
 
 pytest_plugins = ("browser",)
@@ -105,7 +105,7 @@ def test_every_part_of_a_page_takes_a_name_as_text(browser, tmp_path, name):
     made.section(name, name)
     made.table([name], [[name]], name)
     made.figure(Lines(name, [Line(name, [1, 2], [1, 2], labels=[name, name])], name, name, note=name))
-    made.figure(Bars(name, [name], [Heights(name, [1])]))
+    made.figure(Dots(name, [name], [Heights(name, [1])]))
     page = made.write(tmp_path / "page.html")
     assert obeyed(browser, page) == []
     assert hidden(page) == set()

@@ -120,7 +120,8 @@ def test_data_show_draws_images_and_their_views(capsys, tmp_path, more, width):
     assert str(out) in said
     edge = 96 + (12 if "--randbit" in more else 0)
     with Image.open(out) as image:
-        assert image.size == (width * (edge + 3) + 3, 4 * 99 + 3)
+        assert image.size == (width * (edge + 3) + 3, 16 + 4 * 99 + 3)
+        assert image.convert("L").crop((3, 3, 60, 16)).getextrema()[0] < 100  # a word over the column
 
 
 @pytest.mark.parametrize(

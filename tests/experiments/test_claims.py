@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from isotherm import doors
-from isotherm.experiments import comparing, find, judging, plan, report, wording
+from isotherm.experiments import comparing, find, judging, plan, result_tables, wording
 from isotherm.experiments.claims import by_seed, penalties, rules
 from isotherm.experiments.claims.decision import at_least, at_most, decide, level, outcome_at
 from isotherm.experiments.claims.verdict import undecided
@@ -481,7 +481,7 @@ def test_partners_share_what_is_varied_in_both():
     (other,) = comparing.differences(Records([*records, plain]), Comparison("b", "m", ["c"]))
     assert other.mean == 4.0
     assert not found.sure
-    rows = report.compared(records, Comparison("b", "m"))[1]
+    rows = result_tables.compared(records, Comparison("b", "m"))[1]
     assert rows[0][4:] == ["one seed", "inconclusive"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from isotherm.cli import main
-from isotherm.experiments import execute, measuring, report
+from isotherm.experiments import execute, measuring, report, result_tables
 from isotherm.experiments.claims import rules
 from isotherm.experiments.execute import About, Ledger
 from isotherm.experiments.figures.plots import Against, Maps, OverTraining
@@ -139,13 +139,13 @@ def test_seeds_are_counted_for_each_measure(tmp_path):
 
     measures = {"knn": 0.5, "uniformity": -1.0}
     records = [run(0, **measures), run(1, **measures), run(2, knn=0.6, uniformity=math.nan), run(3, "failed")]
-    heads, (row,) = report.results(STUDY, Records(records))
+    heads, (row,) = result_tables.results(STUDY, Records(records))
     cells = dict(zip(heads, row, strict=True))
     assert cells["seeds"] == "3 of 4"
     assert cells["kNN accuracy"].note.endswith("of 3 of 4")
     assert cells["−uniformity"].value == 1.0
     assert cells["−uniformity"].note.endswith("of 2 of 4")
-    whole = report.results(STUDY, Records(records[:2]))[1][0]
+    whole = result_tables.results(STUDY, Records(records[:2]))[1][0]
     assert whole[2] == 2
     assert "of" not in whole[3].note
 

@@ -123,7 +123,7 @@ def test_hovering_a_figure_shows_the_values_there(browser, report):
     browser.open(report)
     chart = "figure:has([data-series='decoupled'])"
     assert browser.run("return document.querySelector('.tip').hidden")
-    browser.hover(*browser.middle(f"{chart} svg"))
+    browser.hover(*browser.middle(f"{chart} .canvas svg"))
     said = browser.run("const t = document.querySelector('.tip'); return t.hidden ? '' : t.innerText")
     assert re.search(r"temperature 0\.4\s+plain\s+−?\d[\d.]*(e−\d+)?\s+decoupled\s+−?\d[\d.]*", said), said
     assert browser.run("return document.querySelectorAll('.over .dot').length") == 2
@@ -134,7 +134,7 @@ def test_hovering_a_figure_shows_the_values_there(browser, report):
 def test_a_legend_entry_hides_its_line_and_shows_it_again(browser, report):
     browser.open(report)
     chart = "figure:has([data-series='plain'] .line)"
-    lines = "return [...document.querySelectorAll('figure')][1].querySelectorAll('.line').length"
+    lines = "return [...document.querySelectorAll('figure')][1].querySelectorAll('.canvas .line').length"
     shown = "return [...document.querySelectorAll('figure')].map(f => !!f.querySelector(\"[data-series='decoupled']\"))"
     assert browser.run(lines) == 2
     button = browser.middle(f"{chart} .legend button:nth-child(2)")

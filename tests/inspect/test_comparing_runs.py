@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from isotherm import inspect as inspection
-from isotherm.inspect import comparing
+from isotherm.inspect import comparison_page
 
 KNN = {"a": (0.50, 0.52, 0.51), "b": (0.53, 0.56, 0.55), "c": (0.52, 0.50, 0.51)}
 
@@ -58,7 +58,7 @@ def test_one_seed_gives_no_interval_and_a_file_no_settings(runs, tmp_path):
 
 def test_the_page_has_the_settings_the_pairs_and_the_curves(runs):
     comparison = inspection.compare(runs)
-    page = comparing.page_of(comparison).html()
+    page = comparison_page.page_of(comparison).html()
     for text in ("What differs", "loss.temperature", "Seed by seed", "NTXentLoss over training"):
         assert text in page
     steps, values = comparison.entries[0].run.curves["loss"]

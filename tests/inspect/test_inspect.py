@@ -16,10 +16,11 @@ from isotherm import measures as M
 from isotherm.bench.measure import peak_extra_memory
 from isotherm.cli import main
 from isotherm.inspect import reading
+from isotherm.inspect.findings import verdict_of
 from isotherm.inspect.health import even_uniformity
 from isotherm.inspect.page import flattened
 from isotherm.inspect.temperature_advice import HIGH, LOW, Queries, advise
-from isotherm.report import number
+from isotherm.report import Finding, number
 
 pytest_plugins = ("browser",)
 RANDOM = np.random.default_rng(0)
@@ -664,7 +665,7 @@ def test_pages_are_whole_quiet_and_readable(browser, pages, name, figures):
 def test_map_names_the_item_under_the_pointer(browser, pages):
     browser.open(pages / "full.html")
     x, y = browser.run(
-        "const svg = document.querySelector('.cloud').closest('svg'); svg.scrollIntoView({block: 'center'});"
+        "const svg = document.querySelector('.canvas .cloud').closest('svg'); svg.scrollIntoView({block: 'center'});"
         "const start = svg.querySelector('.cloud').getAttribute('d').match(/M([\\d.]+) ([\\d.]+)/);"
         "const b = svg.getBoundingClientRect(); return [b.x + Number(start[1]), b.y + Number(start[2])];"
     )
@@ -687,3 +688,31 @@ def test_fifty_thousand_embeddings_stay_in_memory():
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         used = pool.apply(examined_fifty_thousand)
     assert used is None or used < 500e6
+
+
+@pytest.mark.parametrize(("width", "explained"), [("80", False), ("160", True)])
+def test_a_terminal_shows_findings_first_and_meanings_where_there_is_room(
+    tmp_path, capsys, monkeypatch, width, explained
+):
+    np.save(tmp_path / "z.npy", np.random.default_rng(0).standard_normal((80, 8)))
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["inspect", str(tmp_path / "z.npy")]) == 0
+    said = capsys.readouterr().out
+    assert said.index("good") < said.index("uniformity")
+    assert ("what it means" in said) == explained
+    table = said[said.index("healthy") :].splitlines()
+    assert max(map(len, table)) <= int(width)
+
+
+@pytest.mark.parametrize(
+    ("levels", "words"),
+    [
+        (("good", "good"), "Healthy: 2 of 2 findings are good."),
+        (("good", "look", "look"), "Worth a look: an item, and 1 more."),
+        (("look", "bad"), "Not healthy: an item."),
+    ],
+)
+def test_a_line_sums_the_findings_up(levels, words):
+    verdict = verdict_of([Finding(level, "An item: more 3.5 of it.") for level in levels])
+    assert verdict.text == words
+    assert verdict.level == min(levels, key=("bad", "look", "good").index)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from isotherm.report import Finding
 
 COLOURS = {"good": "green", "look": "yellow", "bad": "bold red", None: "default"}
+EXPLAINED = 110
+"""Columns of a terminal from which on a table has room for what its measures mean."""
 FAILING = {"bad": ("bad",), "warning": ("bad", "look")}
 """The levels of findings that --fail-on stands for."""
 FAILED = 3
@@ -49,10 +51,13 @@ def _show_findings(console: Console, findings: Sequence[Finding]) -> None:
 def show_health(console: Console, health: Health, rows: Sequence[Row]) -> None:
     from isotherm.report import number
 
-    table = terminal.table(f"{health.name}: {health.n:,} × {health.d:,}", "value", "healthy", "what it means")
-    for row in rows:
-        value = terminal.styled(number(row.value), COLOURS[row.healthy.level])
-        table.add_row(row.measure.title, value, row.healthy.where, terminal.styled(row.measure.meaning, "dim"))
-    console.print(table)
     _show_findings(console, health.findings)
     console.print(health.advice.reasoning, highlight=False, soft_wrap=True)
+    explained = console.width >= EXPLAINED
+    heads = ("value", "healthy", "what it means")[: 3 if explained else 2]
+    table = terminal.table(f"{health.name}: {health.n:,} × {health.d:,}", *heads)
+    for row in rows:
+        value = terminal.styled(number(row.value), COLOURS[row.healthy.level])
+        meaning = [terminal.styled(row.measure.meaning, "dim")] * explained
+        table.add_row(row.measure.title, value, row.healthy.where, *meaning)
+    console.print(table)

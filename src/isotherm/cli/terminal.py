@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from isotherm.bench.measure import Target
     from isotherm.data.fetch import Note
 
+NARROW, NO_TERMINAL = 40, 150
+"""Columns of a pipe: at least, and where no terminal is around, as in a log."""
 Commands = Any
 """What argparse calls a sub-parsers action, whose type it does not name."""
 
@@ -70,8 +73,20 @@ def seed(text: str) -> int:
 
 
 def console(stderr: bool = False) -> Console:
+    """Where a command prints; into a pipe as wide as the terminal that is somewhere around, or as COLUMNS says."""
     console = screen.console(stderr)
-    return console if console.is_terminal else screen.console(stderr, width=150)
+    return console if console.is_terminal else screen.console(stderr, width=_width_around())
+
+
+def _width_around() -> int:
+    if os.environ.get("COLUMNS", "").isdecimal() and int(os.environ["COLUMNS"]) >= NARROW:
+        return int(os.environ["COLUMNS"])
+    for stream in (sys.__stderr__, sys.__stdin__, sys.__stdout__):
+        try:
+            return max(NARROW, os.get_terminal_size(stream.fileno()).columns)  # type: ignore[union-attr]
+        except (OSError, ValueError, AttributeError):
+            continue
+    return NO_TERMINAL
 
 
 @contextmanager

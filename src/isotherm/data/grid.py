@@ -1,11 +1,11 @@
-"""An image of images: originals in the first column, their views beside them."""
+"""An image of images: originals in the first column, their views beside them, a word over each column."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw
 from torch import Tensor
 
 from isotherm.data.images import Images
@@ -16,6 +16,8 @@ from isotherm.views import Recipe
 GAP = 3
 SMALLEST = 96
 """Edge of a tile, at least."""
+HEAD = 16
+"""Height of the line of words."""
 
 
 def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int = 0) -> None:
@@ -30,14 +32,17 @@ def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int =
     columns = [[_tile(x, images, edge) for x in column] for column in [plain, *views]]
     width = max(tile.shape[2] for column in columns for tile in column)
     sheet = torch.full(
-        (3, len(indices) * (edge + GAP) + GAP, len(columns) * (width + GAP) + GAP), 255, dtype=torch.uint8
+        (3, HEAD + len(indices) * (edge + GAP) + GAP, len(columns) * (width + GAP) + GAP), 255, dtype=torch.uint8
     )
     for j, column in enumerate(columns):
         for i, tile in enumerate(column):
-            top, left = GAP + i * (edge + GAP), GAP + j * (width + GAP)
+            top, left = HEAD + GAP + i * (edge + GAP), GAP + j * (width + GAP)
             sheet[:, top : top + edge, left : left + tile.shape[2]] = tile
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, lambda file: Image.fromarray(sheet.permute(1, 2, 0).numpy()).save(file, "PNG"))
+    picture = Image.fromarray(sheet.permute(1, 2, 0).numpy())
+    for j in range(len(columns)):
+        ImageDraw.Draw(picture).text((GAP + j * (width + GAP), GAP), f"view {j}" if j else "image", fill=(29, 33, 37))
+    write_whole(out, lambda file: picture.save(file, "PNG"))
 
 
 def _tile(x: Tensor, images: Images, edge: int) -> Tensor:

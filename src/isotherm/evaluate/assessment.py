@@ -12,6 +12,7 @@ from torch import Tensor
 
 from isotherm.checks import did_you_mean
 from isotherm.files import Json, check_places, put_json
+from isotherm.inspect.findings import verdict_of
 from isotherm.inspect.health import Health
 from isotherm.inspect.page import add_health, footer
 from isotherm.inspect.reading import Embedding
@@ -96,7 +97,13 @@ def page_of(name: str, assessment: Assessment, embedding: Embedding, options: Op
     lead = f"What the encoder knows, by the probes; and what {items} is like."
     if assessment.unfinished:
         lead = f"The run is at {assessment.unfinished} {lead}"
-    page = Page(f"Evaluation of {name}", lead, kicker="Isotherm evaluate", footer=footer(options.seed))
+    page = Page(
+        f"Evaluation of {name}",
+        lead,
+        kicker="Isotherm evaluate",
+        footer=footer(options.seed),
+        verdict=_verdict(assessment),
+    )
     page.section("Probes")
     for table in assessment.tables():
         page.table(table.heads, table.rows)
@@ -108,6 +115,16 @@ def page_of(name: str, assessment: Assessment, embedding: Embedding, options: Op
         page.section("Again")
         page.code(options.command)
     return page
+
+
+def _verdict(assessment: Assessment) -> Finding | None:
+    """What the first probe says and how the embedding fares, in a line."""
+    rows = [(table.heads, row) for table in assessment.tables()[:1] for row in table.rows[:1]]
+    first = [f"{row[0]}: {heads[1]} {row[1]}." for heads, row in rows]
+    if assessment.health is None:
+        return Finding("good", first[0]) if first else None
+    health = verdict_of(assessment.health.findings)
+    return replace(health, text=" ".join([*first, f"Embedding: {health.text[0].lower()}{health.text[1:]}"]))
 
 
 def warned(health: Health, unfinished: str) -> Health:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isotherm.experiments.records import Records
 from isotherm.experiments.study import Claim, Figure
-from isotherm.report.charts import Drawing
+from isotherm.report.charts import Dots, Drawing, Lines
 
 LONGEST = 70
 """Letters of a file's name."""
@@ -24,8 +24,8 @@ class Drawn:
     """Of its file, without an ending."""
 
 
-def draw_figures(figures: Iterable[Figure], records: Records) -> list[Drawn]:
-    """Every chart of these figures that the records have something for."""
+def draw_figures(figures: Iterable[Figure], records: Records, arms: Sequence[str] = ()) -> list[Drawn]:
+    """Every chart of these figures that the records have something for; an arm has one colour on all of them."""
     used: set[str] = set()
     drawn = []
     for figure in figures:
@@ -34,8 +34,17 @@ def draw_figures(figures: Iterable[Figure], records: Records) -> list[Drawn]:
             while name in used:
                 name += "-more"
             used.add(name)
-            drawn.append(Drawn(figure, chart, name))
+            drawn.append(Drawn(figure, _in_its_colours(chart, arms), name))
     return drawn
+
+
+def _in_its_colours(chart: Drawing, arms: Sequence[str]) -> Drawing:
+    """The chart with every arm that it names in the colour of its place among `arms`."""
+    if isinstance(chart, Lines) and not chart.ramp and {line.name for line in chart.series} <= set(arms):
+        return replace(chart, series=[replace(line, colour=arms.index(line.name)) for line in chart.series])
+    if isinstance(chart, Dots) and set(chart.categories) <= set(arms):
+        return replace(chart, colours=[arms.index(name) for name in chart.categories])
+    return chart
 
 
 def charts_of(claim: Claim, drawn: Sequence[Drawn]) -> list[Drawn]:

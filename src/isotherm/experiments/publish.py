@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from isotherm import files
-from isotherm.experiments import csv_tables, execute, report
+from isotherm.experiments import csv_tables, execute, report, result_tables
 from isotherm.experiments.design import Design, design_of, same_since
 from isotherm.experiments.drawn import Drawn, charts_of, draw_figures, file_name
 from isotherm.experiments.execute import About
@@ -324,7 +324,8 @@ def _looks(telling: Telling) -> list[list[str]]:
 def _excerpt(telling: Telling) -> list[list[str]]:
     """The paper's first table: ours, and what is printed for the same data, else what is printed first."""
     for name, printed in telling.study.paper.tables.items():
-        rows = [*report.ours(telling.read, printed, telling.about.data), *_same_data(printed, telling.about.data)]
+        ours = result_tables.ours(telling.read, printed, telling.about.data)
+        rows = [*ours, *_same_data(printed, telling.about.data)]
         return [[f"{text(name)}, ours and as printed:"], table(printed.heads, rows)]
     return []
 

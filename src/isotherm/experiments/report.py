@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,6 @@ import yaml
 import isotherm
 from isotherm import files
 from isotherm.experiments.claims.verdict import Outcome
-from isotherm.experiments.comparing import differences
 from isotherm.experiments.csv_tables import as_cell
 from isotherm.experiments.drawn import Drawn, charts_of, draw_figures
 from isotherm.experiments.execute import About
@@ -27,13 +25,13 @@ from isotherm.experiments.judging import Judged, by_chance, count, judge
 from isotherm.experiments.looks import Looks, history
 from isotherm.experiments.points import at_scale, instead_at
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Comparison, PaperTable, Settings, Study, Where, varied_label
+from isotherm.experiments.result_tables import compared, narrowed, no_partners, ours, results
+from isotherm.experiments.study import Settings, Study
 from isotherm.experiments.wording import by_seed, details, sentence
 from isotherm.measures.catalogue import in_groups, measure
 from isotherm.measures.measure import Level
-from isotherm.report import Cell, Finding, Page, figures
+from isotherm.report import Finding, Page, figures
 from isotherm.report.markdown import code, table, text
-from isotherm.report.page import spread
 from isotherm.screen import visible
 from isotherm.train.layers import flat
 
@@ -48,6 +46,8 @@ RULES = (
     "interval falls short of what counts; else undecided, with what would decide it. Looking again after more seeds is "
     "allowed for in the levels (docs/decisions/0017)."
 )
+FEWEST_SEEDS = 3
+"""With fewer no claim can be decided."""
 LABELS: Mapping[Outcome, tuple[Level, str]] = {
     "held": ("good", "✓ held"),
     "contradicted": ("bad", "✗ contradicted"),
@@ -65,16 +65,15 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     judged, points = judge(study, read), results(study, records)
     files.write_json(folder / "claims.json", [each.as_dict() for each in judged])
     files.write_text(folder / "records.csv", visible(as_csv(records)))
-    drawn = draw_figures(study.figures, read)
+    drawn = draw_figures(study.figures, read, [arm.name for arm in study.arms])
     for each in drawn:
         figures.draw(each.chart, folder / "figures" / f"{each.name}.png")
     page = Page(
         study.question,
-        lead=" ".join(
-            [f"Study {study.name}, scale {about.scale}, {about.data}: {standing(records)}.", verdicts_counted(judged)]
-        ),
+        lead=f"Study {study.name}, scale {about.scale}, {about.data}: {standing(records)}.",
         kicker="Isotherm study",
         footer=f"isotherm {isotherm.__version__}, {date.today().isoformat()}",
+        verdict=_verdict(records, judged),
     )
     shown = _show_headlines(page, study, drawn)
     shown += _show_claims(page, judged, drawn, shown)
@@ -157,6 +156,17 @@ def verdicts_counted(judged: Sequence[Judged]) -> str:
     return f"Of {len(judged)} claims {', '.join(counted)}." if judged else ""
 
 
+def _verdict(records: Records, judged: Sequence[Judged]) -> Finding | None:
+    """What came of the claims, in a line; where one seed decides none, that it is too few to conclude anything."""
+    seeds = len({record.seed for record in records})
+    if judged and seeds < FEWEST_SEEDS and all(each.verdict.outcome == "undecided" for each in judged):
+        there = "one seed" if seeds == 1 else f"{seeds} seeds"
+        return Finding("look", f"Too small to conclude anything: {there} per run. It shows that everything works.")
+    counted = count(judged)
+    level: Level = "good" if counted.get("held", 0) == len(judged) else "look"
+    return Finding(level, verdicts_counted(judged)) if judged else None
+
+
 def _show_missing(page: Page, records: Records) -> None:
     rows, told = missing(records), notes(records)
     if rows:
@@ -232,7 +242,8 @@ def _show_figures(page: Page, study: Study, drawn: Sequence[Drawn], shown: Seque
 
 def _show_results(page: Page, study: Study, results: Table, read: Records) -> None:
     page.section("Results", "Mean over seeds ± standard deviation; accuracies in percent; −uniformity as printed.")
-    page.table(*results)
+    for part in narrowed(*results):
+        page.table(*part)
     if study.compare:
         page.section("Compared", FAIR)
         for comparison in study.compare:
@@ -307,62 +318,6 @@ def markdown(
 def distinct(records: Records) -> list[Record]:
     """Each run once, though it may stand in two tables."""
     return list({r.key: r for r in records}.values())
-
-
-def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
-    """Our numbers in the columns of a paper's table; empty where a point was not run."""
-    rows = []
-    for i, (title, name) in enumerate(table.measures):
-        scale = measure(name).factor
-        cells: list[Any] = [f"ours, {data}" if i == 0 else "", title] if table.titled else [f"ours, {data}"]
-        for where in table.points:
-            mean, deviation, n = records.mean(where, name)
-            note = f"± {spread(abs(scale) * deviation, scale * mean)}" if n > 1 else ""
-            cells.append(Cell(round(scale * mean, 3), note=note, best=False) if n else None)
-        rows.append(cells)
-    return rows
-
-
-def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[list[Any]]]:
-    """Paired differences: how much above the reference, the interval, and whether it excludes zero."""
-    scale = abs(measure(comparison.measure).factor)
-    rows: list[list[Any]] = []
-    for d in differences(records, comparison):
-        many = d.seeds > 1
-        span = f"{scale * d.low:+.2f} to {scale * d.high:+.2f}" if many else "one seed"
-        told = ("better" if d.mean > 0 else "worse") if many and d.sure else "inconclusive"
-        rows.append([d.arm, d.varied, d.seeds, f"{scale * d.mean:+.2f}", span, told])
-    return ["arm", "varied", "seeds", "difference", "interval", ""], rows
-
-
-def no_partners(records: Records, comparison: Comparison) -> str:
-    """Why nothing can be compared."""
-    theirs = dict.fromkeys(k for r in records.planned if r.arm == comparison.against for k in r.varied)
-    settings = ", ".join(theirs) or "nothing"
-    return (
-        f"no run has a partner. A run is compared with the run of {comparison.against} of the same seed that has the "
-        f"same value of what is varied there ({settings}), where both have the measure."
-    )
-
-
-def results(study: Study, records: Records) -> Table:
-    """A row for each point: how many of its seeds are there, and mean ± deviation of every measure over its own."""
-    taken = [m for m in in_groups(study.measure) if not m.curve and any(r.has(m.name) for r in records)]
-    heads = ["arm", "varied", "seeds", *(m.heading for m in taken)]
-    rows = []
-    for arm, varied in dict.fromkeys((r.arm, json.dumps(dict(r.varied))) for r in records.planned):
-        where = Where(arm, json.loads(varied))
-        here = records.at(where)
-        finished, planned = ({r.seed for r in runs} for runs in (here, here.planned))
-        seeds = len(planned) if finished == planned else f"{len(finished)} of {len(planned)}"
-        cells: list[Any] = [arm, varied_label(where.varied), seeds]
-        for m in taken:
-            mean, deviation, n = records.mean(where, m.name)
-            notes = [f"± {spread(abs(m.factor) * deviation, m.factor * mean)}"] * (n > 1)
-            notes += [f"of {n} of {len(planned)}"] * (n < len(planned))
-            cells.append(Cell(round(m.factor * mean, 4), note=", ".join(notes)) if n else None)
-        rows.append(cells)
-    return heads, rows
 
 
 def as_csv(records: Records) -> str:

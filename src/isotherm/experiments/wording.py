@@ -9,7 +9,7 @@ from typing import Any
 
 from isotherm.experiments.claims.verdict import Part, Verdict
 from isotherm.measures.catalogue import measure
-from isotherm.report.page import spread
+from isotherm.report.page import places, spread
 
 FEW = 3
 """Missing runs, and things that a claim says, that a line names; the page has them all."""
@@ -47,18 +47,30 @@ def part_in_words(part: Part) -> str:
     elif part.seeds == 1:
         found = f"{number(part.effect)}, one seed"
     else:
-        low, high = (number(bound, bare=True) for bound in part.interval)
-        found = f"{number(part.effect)} [{low} to {high}], {part.seeds} seeds"
+        low, high = (number(bound, bare=True, half=_half(part)) for bound in part.interval)
+        found = f"{number(part.effect, half=_half(part))} [{low} to {high}], {part.seeds} seeds"
     return f"{part.what}: {found}; {wanted}"
+
+
+def _half(part: Part) -> float:
+    """Half of the interval: what it leaves open is not worth more digits."""
+    low, high = part.interval
+    return (high - low) / 2 if math.isfinite(high - low) else 0.0
 
 
 def _number(part: Part) -> Any:
     points = bool(part.measure) and measure(part.measure).unit == "%"
 
-    def number(value: float, bare: bool = False) -> str:
+    def number(value: float, bare: bool = False, half: float = 0.0) -> str:
         if not math.isfinite(value):
             return "unknown"
-        text = f"{100 * value:.2f}" if points else _plain(value, tiny=1e-9 if part.least == 0 else part.least / 1e9)
+        digits = places((100 if points else 1) * half, value)
+        if points:
+            text = f"{100 * value:.{2 if digits is None else min(2, digits)}f}"
+        elif digits is None:
+            text = _plain(value, tiny=1e-9 if part.least == 0 else part.least / 1e9)
+        else:
+            text = f"{value:,.{digits}f}"
         text = re.sub(r"^-(?=.*[1-9])", "−", text).lstrip("-")
         return f"{text} points" if points and not bare else text
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from isotherm.files import check_places, put_json
-from isotherm.inspect import comparing
+from isotherm.inspect import comparing, comparison_page
 from isotherm.inspect.comparing import Comparison, compare
 from isotherm.inspect.findings import Row, describe
 from isotherm.inspect.health import Health, examine, examine_embedding
@@ -33,6 +33,7 @@ __all__ = [
     "Reading",
     "Row",
     "compare",
+    "comparing",
     "describe",
     "examine",
     "examine_pairs",
@@ -105,7 +106,7 @@ def run_compare(paths: Sequence[Path], reading: Reading = WHOLE, output: Output 
     """Compare files or runs, and write the page and the numbers where asked."""
     output.check(*paths)
     comparison = compare(paths, reading)
-    output.write(lambda: comparing.page_of(comparison, output.command), comparison.as_dict())
+    output.write(lambda: comparison_page.page_of(comparison, output.command), comparison.as_dict())
     return comparison
 
 

@@ -5,6 +5,7 @@ Thresholds of single measures are theirs (`measures.embedding`); those of findin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -70,6 +71,21 @@ def found_in(health: Health) -> list[Finding]:
 def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Bad, then worth a look, then good; otherwise in the order they came."""
     return tuple(sorted(findings, key=lambda f: ("bad", "look", "good").index(f.level)))
+
+
+def verdict_of(findings: Iterable[Finding]) -> Finding:
+    """All findings in a line, for somebody in a hurry: how grave the gravest is, and what it says first."""
+    ordered = gravest_first(findings)
+    if not ordered:
+        return Finding("look", "Nothing can be said about it.")
+    level = ordered[0].level
+    grave = [finding.text for finding in ordered if finding.level == level]
+    if level == "good":
+        return Finding(level, f"Healthy: {len(grave)} of {len(ordered)} findings are good.")
+    first = re.split(r"(?<=[^\d])[.:;] ", grave[0])[0].rstrip(".")
+    others = f", and {len(grave) - 1} more" if len(grave) > 1 else ""
+    head = "Not healthy" if level == "bad" else "Worth a look"
+    return Finding(level, f"{head}: {first[0].lower() + first[1:]}{others}.")
 
 
 def _geometry(health: Health) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from isotherm import __version__
-from isotherm.inspect.findings import describe
+from isotherm.inspect.findings import describe, verdict_of
 from isotherm.inspect.health import PROJECTION_EDGES, Floats, Health
 from isotherm.inspect.reading import Embedding
 from isotherm.inspect.temperature_advice import HIGH, LOW
@@ -25,8 +25,13 @@ LAYOUTS = ("tsne", "pca", "none")
 
 def page_of(health: Health, embedding: Embedding, layout: str = "tsne", seed: int = 0, command: str = "") -> Page:
     """The page; `layout` is how its map is made: tsne, pca or none."""
-    lead = f"{_described(health)}: is it healthy, and which temperature suits it?"
-    page = Page(f"Embedding {health.name}", lead, kicker="Isotherm inspect", footer=footer(seed))
+    page = Page(
+        f"Embedding {health.name}",
+        f"{_described(health)}: is it healthy, and which temperature suits it?",
+        kicker="Isotherm inspect",
+        footer=footer(seed),
+        verdict=verdict_of(health.findings),
+    )
     add_health(page, health, embedding, layout, seed)
     if command:
         page.section("Again")
@@ -67,7 +72,9 @@ def add_health(page: Page, health: Health, embedding: Embedding, layout: str = "
     page.findings(health.findings)
     page.section("Temperature", advice.reasoning)
     if advice.low is not None:
-        page.figures(_reach(health), _profiles(health))
+        page.figures(*hardness_charts(health))
+        with page.fold("Why this range, and what to give DySTreSS"):
+            page.text(advice.more)
     page.section("Measures", "What was measured, what it means, and what is healthy.")
     page.table(
         ["measure", "value", "healthy", "what it means"],
@@ -91,6 +98,11 @@ def add_health(page: Page, health: Health, embedding: Embedding, layout: str = "
                 [[c.name, c.items, c.tolerance, c.agreement] for c in worst[:200]],
                 caption="The first 200" if len(worst) > 200 else "",
             )
+
+
+def hardness_charts(health: Health) -> tuple[Lines, Lines]:
+    """How many negatives a query reaches at each temperature, and on which similarities its repulsion falls."""
+    return _reach(health), _profiles(health)
 
 
 def _reach(health: Health) -> Lines:
@@ -120,6 +132,7 @@ def _profiles(health: Health) -> Lines:
         [Line(f"τ = {t:g}", middles[shown], 100 * part[shown]) for t, part in hardness.profiles.items()],
         x="similarity to the query",
         y="% of the repulsion",
+        ramp=True,
         note="The hardness profile: the lower the temperature, the more the nearest negatives take.",
     )
 
@@ -212,7 +225,7 @@ def map_of(embedding: Embedding, layout: str, seed: int) -> Scatter:
     at, how = flattened(unit(embedding.z[chosen], "z").double().numpy(), layout, seed)
     rows = embedding.rows[chosen].tolist()
     if embedding.labels is None:
-        groups = {"items": np.arange(len(chosen))}
+        groups, rest = {"items": np.arange(len(chosen))}, {}
         names = [f"row {row:,}" for row in rows]
     else:
         codes = embedding.labels[chosen].numpy()
@@ -221,12 +234,16 @@ def map_of(embedding: Embedding, layout: str, seed: int) -> Scatter:
         groups = {embedding.classes[c]: np.flatnonzero(codes == c) for c in named}
         groups = {name: where for name, where in groups.items() if len(where)}
         others = {"other classes": (codes >= 0) & ~np.isin(codes, named), "no label": codes < 0}
-        groups |= {name: np.flatnonzero(where) for name, where in others.items() if where.any()}
+        rest = {name: np.flatnonzero(where) for name, where in others.items() if where.any()}
+        groups |= rest
         called = [*embedding.classes, "no label"]
         names = [f"{called[c]} · row {row:,}" for c, row in zip(codes, rows, strict=True)]
     return Scatter(
         f"{len(chosen):,} of {n:,} items, {how}",
-        [Points(name, at[where, 0], at[where, 1], [names[i] for i in where]) for name, where in groups.items()],
+        [
+            Points(name, at[where, 0], at[where, 1], [names[i] for i in where], pale=name in rest)
+            for name, where in groups.items()
+        ],
         axes=False,
         note="Near means alike; distances between far groups mean little."
         if how == "t-SNE"

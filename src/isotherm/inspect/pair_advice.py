@@ -68,7 +68,7 @@ def advise_pairs(images: Tensor, texts: Tensor, owner: Tensor, gap: float, seed:
     margin = queries.positive - others
     negatives = queries.s.shape[1]
     closing = margin / math.log(negatives) if margin > 0 and negatives > 1 else None
-    lines = [fitting.reasoning.partition("\n\nFor DySTreSS")[0]]
+    lines = [fitting.reasoning]
     spread = float(queries.s.double().std())
     lines.append(
         f"The modality gap is {number(gap)}. It shifts all similarities of a query alike (to {number(others)} on "

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from isotherm.files import Json
-from isotherm.inspect.findings import gravest_first
+from isotherm.inspect.findings import gravest_first, verdict_of
 from isotherm.inspect.formats import arrays
 from isotherm.inspect.health import even_uniformity
 from isotherm.inspect.pair_advice import PairAdvice, advise_pairs
@@ -184,7 +184,7 @@ def _text(name: str, value: float) -> str:
 def page_of_pairs(health: PairHealth, command: str = "") -> Page:
     """The page: what was found, the measures, the advice."""
     lead = f"{health.images:,} images, {health.texts:,} texts, {health.d:,} dimensions: how do they lie?"
-    page = Page(f"Pairs {health.name}", lead, kicker="Isotherm inspect", footer="")
+    page = Page(f"Pairs {health.name}", lead, kicker="Isotherm inspect", verdict=verdict_of(health.findings))
     page.findings(health.findings)
     page.section("Measures")
     page.table(("measure", "value", "what it means"), health.rows())

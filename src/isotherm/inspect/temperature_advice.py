@@ -74,6 +74,9 @@ class Advice:
     profile_reach: float | None
     """The reach under the DySTreSS profile Cosine(tau_min, tau_max)."""
     reasoning: str
+    """What is recommended and why, in two sentences."""
+    more: str = ""
+    """What else there is to know about it."""
 
 
 class Queries:
@@ -188,9 +191,11 @@ def advise(queries: Queries, against: str = "") -> Advice:
         reasoning=(
             f"Between τ = {low:g} and τ = {high:g} a query's repulsion amounts to {LOW:.0%} to {HIGH:.0%} of its "
             f"negatives (exp H(r), mean over {len(queries.s)} queries). Below, the nearest few take it all{own}; "
-            "above, most negatives count alike and the loss hardly tells hard from easy. The part reached hardly "
-            "depends on how many negatives there are, so the range holds for another batch size. It describes "
-            "the embedding as it is: training at another τ moves it, so look again afterwards."
+            "above, most negatives count alike and the loss hardly tells hard from easy."
+        ),
+        more=(
+            "The part reached hardly depends on how many negatives there are, so the range holds for another batch "
+            "size. It describes the embedding as it is: training at another τ moves it, so look again afterwards."
             f"\n\nFor DySTreSS take tau_min = {low:g} and tau_max = {high:g}: the sharp end for similarities around 0, "
             "where true negatives lie, the soft end towards ±1, where false negatives lie. That profile reaches "
             f"{profile:.0%} of the negatives."

@@ -1,11 +1,11 @@
 """Pages and figures: one self-contained HTML page, interactive charts, the same charts as PNG. Never imports torch."""
 
-from isotherm.report.charts import Bars, HeatMap, Heights, Histogram, Line, Lines, Points, Scatter, Span
+from isotherm.report.charts import Dots, HeatMap, Heights, Histogram, Line, Lines, Points, Scatter, Span
 from isotherm.report.page import Cell, Finding, Page, Thumbnail, number
 
 __all__ = [
-    "Bars",
     "Cell",
+    "Dots",
     "Finding",
     "HeatMap",
     "Heights",

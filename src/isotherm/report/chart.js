@@ -1,5 +1,6 @@
 /* The figures of an Isotherm page. Each <figure class="chart"> carries its description as JSON; this draws it as SVG
-   at the width there is, answers the pointer and lets the legend hide series. No library, no network. */
+   at the width there is, answers the pointer and the arrow keys, and lets the legend hide series. No library, no
+   network. */
 (() => {
   "use strict";
   const COLOURS = 8; // further series repeat the colours with other dashes and marks
@@ -27,8 +28,27 @@
     return text.replaceAll("-", "−");
   };
   const clip = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
-  const colour = i => `--c:var(--c${i % COLOURS})`;
-  const turn = i => Math.floor(i / COLOURS) % 4;
+  /* a value with the digits that half of its interval leaves certain */
+  const rounded = (v, half) => {
+    if (!there(v) || !there(half) || half <= 0) return say(v);
+    const power = Math.floor(Math.log10(half)), digits = (half < 3 * 10 ** power ? 1 : 0) - power;
+    return v.toFixed(Math.max(0, Math.min(6, digits))).replaceAll("-", "−");
+  };
+  /* the colour of a series: its own, its place on the ramp of an ordered family, or its place among all */
+  const place = (chart, i) => chart.series[i].colour ?? i;
+  const turn = (chart, i) => (chart.ramp ? 0 : Math.floor(place(chart, i) / COLOURS) % 4);
+  const colour = (chart, i) => {
+    if (chart.series[i].pale) return "--c:var(--pale)";
+    if (!chart.ramp) return `--c:var(--c${place(chart, i) % COLOURS})`;
+    if (chart.series[i].dashed) return "--c:var(--soft)";
+    const family = chart.series.filter(s => !s.dashed);
+    const along = family.length > 1 ? (3 * family.indexOf(chart.series[i])) / (family.length - 1) : 0;
+    const k = Math.min(2, Math.floor(along));
+    return `--c:color-mix(in oklab, var(--r${k + 1}) ${Math.round(100 * (along - k))}%, var(--r${k}))`;
+  };
+  const DASHES = ["", "2 3", "8 3 2 3", "12 4"];
+  const dash = (chart, i) => (chart.series[i].dashed ? "6 4" : DASHES[turn(chart, i)]);
+  const marked = s => s.x.length <= 40 && !s.dashed;
 
   /* scales and ticks */
   const scale = (lo, hi, from, to, log) => {
@@ -63,6 +83,12 @@
     return found;
   };
 
+  const KINDS = { lines: "line chart", scatter: "map of points", histogram: "histogram", dots: "dots on intervals", heat: "heat map" };
+  const about = chart => {
+    const names = (chart.series || []).map(s => s.name), of = chart.y ? ` of ${chart.y}` : "", against = chart.x ? ` against ${chart.x}` : "";
+    return `${chart.title}: ${KINDS[chart.kind]}${of}${against}${names.length ? `; ${names.join(", ")}` : ""}`;
+  };
+
   /* the frame: axes, grid, labels. Gives the scales and the layers to draw on. */
   const frame = (canvas, chart, xs, ys, options = {}) => {
     const axes = options.axes !== false;
@@ -72,7 +98,7 @@
     const words = options.yWords || yTicks.map(say);
     const left = axes ? Math.min(width * 0.4, 14 + CHARACTER * Math.max(...words.map(w => w.length), 1)) : 6;
     const top = chart.y ? 26 : 10, bottom = axes ? (chart.x ? 46 : 28) : 6, right = options.right || 14;
-    const root = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": chart.title });
+    const root = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": about(chart) });
     canvas.replaceChildren(root);
     const x = scale(...xs, left, width - right, chart.log_x);
     const y = scale(...ys, options.down ? top : height - bottom, options.down ? height - bottom : top, chart.log_y);
@@ -94,9 +120,7 @@
         word.textContent = clip(words[i], Math.floor((left - 10) / CHARACTER) + 1);
         if (words[i] !== word.textContent) make("title", {}, word, words[i]);
       });
-      const axis = options.axisAt === undefined ? null : x(options.axisAt);
-      if (axis !== null) make("line", { class: "axis", x1: axis, x2: axis, y1: top, y2: height - bottom }, grid);
-      else make("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }, grid);
+      make("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }, grid);
       if (chart.x) make("text", { class: "name", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, grid, chart.x);
       if (chart.y) make("text", { class: "name", x: 2, y: 14 }, grid, chart.y);
     }
@@ -146,18 +170,19 @@
         range(series.flatMap(s => [...s.y, ...(s.low || []), ...(s.high || [])]), { log: chart.log_y }));
       series.forEach((s, i) => {
         if (!shown(i)) return;
-        const group = make("g", { style: colour(i), "data-series": s.name }, f.drawn);
+        const group = make("g", { style: colour(chart, i), "data-series": s.name }, f.drawn);
         for (const part of stretches(s)) {
           const ring = [...part.map(k => [s.x[k], s.high[k]]), ...part.toReversed().map(k => [s.x[k], s.low[k]])];
           if (part.length > 1) make("path", { class: "band", d: path(f, ring.map(p => p[0]), ring.map(p => p[1])) + "Z" }, group);
           else make("path", { class: "reach", d: `M${f.x(ring[0][0])} ${f.y(ring[0][1])}V${f.y(ring[1][1])}m-4 0h8M${f.x(ring[0][0]) - 4} ${f.y(ring[0][1])}h8` }, group);
         }
-        const dash = s.dashed ? "6 4" : ["", "2 3", "8 3 2 3", "12 4"][turn(i)];
-        make("path", { class: "line", d: path(f, s.x, s.y), "stroke-dasharray": dash }, group);
-        if (s.x.length <= 40 && !s.dashed) make("path", { class: "mark", d: marks(f, s.x, s.y, 0, 3) }, group);
+        make("path", { class: "line", d: path(f, s.x, s.y), "stroke-dasharray": dash(chart, i) }, group);
+        if (marked(s)) make("path", { class: "mark", d: marks(f, s.x, s.y, 0, 3) }, group);
       });
+      const stops = new Map();
+      series.forEach((s, i) => shown(i) && s.x.forEach((v, k) => there(v) && there(s.y[k]) && !stops.has(v) && stops.set(v, [f.x(v), f.y(s.y[k])])));
       return {
-        f, near(px, py) {
+        f, stops: [...stops.values()].sort((a, b) => a[0] - b[0]), near(px, py) {
           let best = null;
           series.forEach((s, i) => shown(i) && s.x.forEach((v, k) => {
             if (!there(v) || !there(s.y[k])) return;
@@ -169,8 +194,9 @@
           series.forEach((s, i) => {
             const k = shown(i) ? (i === best.i ? best.k : s.x.indexOf(best.v)) : -1;
             if (k < 0 || !there(s.y[k])) return;
-            const band = spread(s, k) ? ` (${say(s.low[k])} to ${say(s.high[k])})` : "";
-            rows.push([i, s.name, say(s.y[k]) + band]);
+            const half = spread(s, k) ? (s.high[k] - s.low[k]) / 2 : null;
+            const band = half === null ? "" : ` (${rounded(s.low[k], half)} to ${rounded(s.high[k], half)})`;
+            rows.push([i, s.name, rounded(s.y[k], half) + band]);
             dots.push([f.x(best.v), f.y(s.y[k]), i]);
           });
           const label = (series[best.i].labels || [])[best.k];
@@ -183,13 +209,15 @@
       const f = frame(canvas, chart, range(chart.series.flatMap(s => s.x)), range(chart.series.flatMap(s => s.y)), { axes: Boolean(chart.axes) });
       const many = chart.series.reduce((n, s) => n + s.x.length, 0);
       const r = many > 3000 ? 1.6 : many > 600 ? 2.2 : 3;
-      chart.series.forEach((s, i) => {
-        if (!shown(i)) return;
-        const group = make("g", { style: colour(i), "data-series": s.name }, f.drawn);
-        make("path", { class: `cloud ${turn(i) ? "open" : ""}`, d: marks(f, s.x, s.y, turn(i), r), "stroke-width": turn(i) ? 1.3 : 2 * r }, group);
+      const order = chart.series.map((s, i) => i).sort((a, b) => Boolean(chart.series[b].pale) - Boolean(chart.series[a].pale)); // pale ones lie below
+      order.filter(shown).forEach(i => {
+        const s = chart.series[i], shape = turn(chart, i);
+        const group = make("g", { style: colour(chart, i), "data-series": s.name }, f.drawn);
+        make("path", { class: `cloud ${shape ? "open" : ""}`, d: marks(f, s.x, s.y, shape, r), "stroke-width": shape ? 1.3 : 2 * r }, group);
       });
+      const stops = chart.series.flatMap((s, i) => (shown(i) ? s.x.map((v, k) => [v, s.y[k]]) : [])).filter(p => there(p[0]) && there(p[1])).map(p => [f.x(p[0]), f.y(p[1])]);
       return {
-        f, near(px, py) {
+        f, stops, near(px, py) {
           let best = null;
           chart.series.forEach((s, i) => shown(i) && s.x.forEach((v, k) => {
             if (!there(v) || !there(s.y[k])) return;
@@ -210,13 +238,14 @@
       const f = frame(canvas, chart, [edges[0], edges[edges.length - 1]], range(chart.series.flatMap(s => s.values), { zero: true }));
       chart.series.forEach((s, i) => {
         if (!shown(i)) return;
-        const group = make("g", { style: colour(i), "data-series": s.name }, f.drawn);
+        const group = make("g", { style: colour(chart, i), "data-series": s.name }, f.drawn);
         let d = `M${f.x(edges[0]).toFixed(1)} ${f.y(0).toFixed(1)}`;
         s.values.forEach((v, k) => { d += `V${f.y(v || 0).toFixed(1)}H${f.x(edges[k + 1]).toFixed(1)}`; });
-        make("path", { class: "steps", d: d + `V${f.y(0).toFixed(1)}`, "stroke-dasharray": ["", "2 3", "8 3 2 3", "12 4"][turn(i)] }, group);
+        make("path", { class: "steps", d: d + `V${f.y(0).toFixed(1)}`, "stroke-dasharray": dash(chart, i) }, group);
       });
+      const stops = edges.slice(1).map((e, k) => [(f.x(edges[k]) + f.x(e)) / 2, (f.top + f.bottom) / 2]);
       return {
-        f, near(px) {
+        f, stops, near(px) {
           const k = edges.findIndex((e, j) => j + 1 < edges.length && px >= f.x(e) && px <= f.x(edges[j + 1]));
           if (k < 0) return null;
           const middle = (f.x(edges[k]) + f.x(edges[k + 1])) / 2;
@@ -226,29 +255,32 @@
       };
     },
 
-    bars(canvas, chart, shown) {
+    dots(canvas, chart, shown) {
       const visible = chart.series.map((s, i) => i).filter(shown);
-      const thick = 16, gap = 10, each = Math.max(1, visible.length) * thick + gap;
+      const thick = 18, gap = 10, each = Math.max(1, visible.length) * thick + gap;
       const names = chart.categories, middle = names.map((_, k) => k + 0.5);
-      const ends = chart.series.flatMap(s => s.values.flatMap((v, k) => (there(v) ? [v + ((s.errors || [])[k] || 0), v - ((s.errors || [])[k] || 0)] : [])));
-      const f = frame(canvas, chart, range(ends, { zero: true, pad: 0.08 }), [0, names.length],
-        { yTicks: middle, yWords: names, down: true, height: names.length * each + (chart.x ? 62 : 44), right: 44, axisAt: 0 });
+      const half = (s, k) => (s.errors || [])[k] || 0;
+      const ends = chart.series.flatMap(s => s.values.flatMap((v, k) => (there(v) ? [v + half(s, k), v - half(s, k)] : [])));
+      const f = frame(canvas, chart, range(ends, { pad: 0.08 }), [0, names.length],
+        { yTicks: middle, yWords: names, down: true, height: names.length * each + (chart.x ? 62 : 44), right: 58 });
+      const own = (chart.colours || []).length && chart.series.length === 1;
       visible.forEach((i, row) => {
-        const s = chart.series[i], group = make("g", { style: colour(i), "data-series": s.name }, f.drawn);
+        const s = chart.series[i], group = make("g", { style: colour(chart, i), "data-series": s.name }, f.drawn);
         s.values.forEach((v, k) => {
           if (!there(v)) return;
-          const y = f.y(k) + gap / 2 + row * thick, a = Math.min(f.x(0), f.x(v)), error = (s.errors || [])[k];
-          make("rect", { class: "bar", x: a, y: y + 1, width: Math.max(0.5, Math.abs(f.x(v) - f.x(0))), height: thick - 2, rx: 1.5 }, group);
-          if (error) make("path", { class: "whisker", d: `M${f.x(v - error)} ${y + thick / 2}H${f.x(v + error)}m0 -4v8M${f.x(v - error)} ${y + thick / 2 - 4}v8` }, group);
-          const edge = v < 0 ? f.x(v - (error || 0)) - 5 : f.x(v + (error || 0)) + 5;
-          make("text", { x: edge, y: y + thick / 2 + 4, "text-anchor": v < 0 ? "end" : "start" }, group, say(v));
+          const y = f.y(k) + gap / 2 + (row + 0.5) * thick, error = half(s, k), style = own ? `--c:var(--c${chart.colours[k] % COLOURS})` : "";
+          make("path", { class: "reach", d: `M${f.left} ${y}H${f.right}`, style: "--c:var(--rule)" }, group);
+          if (error) make("path", { class: "whisker", style, d: `M${f.x(v - error)} ${y}H${f.x(v + error)}m0 -4v8M${f.x(v - error)} ${y - 4}v8` }, group);
+          make("circle", { class: "value", style, cx: f.x(v), cy: y, r: 5 }, group);
+          make("text", { x: f.x(v + error) + 9, y: y + 4 }, group, rounded(v, error));
         });
       });
       return {
-        f, near(px, py) {
+        f, stops: middle.map(m => [(f.left + f.right) / 2, f.y(m)]), near(px, py) {
           const k = Math.floor(((py - f.top) / (f.bottom - f.top)) * names.length);
           if (k < 0 || k >= names.length) return null;
-          const rows = visible.map(i => [i, chart.series[i].name, say(chart.series[i].values[k]) + ((chart.series[i].errors || [])[k] ? ` ± ${say(chart.series[i].errors[k])}` : "")]);
+          const rows = visible.map(i => [i, chart.series[i], half(chart.series[i], k)])
+            .map(([i, s, error]) => [i, s.name, rounded(s.values[k], error) + (error ? ` ± ${Number(error.toPrecision(2))}` : "")]);
           return { head: names[k], rows, dots: [] };
         },
       };
@@ -271,14 +303,32 @@
         if (wide > CHARACTER * (say(v).length + 1) && tall > 15)
           make("text", { class: share > 0.7 ? "high" : share > 0.3 ? "middle" : "name", x: f.left + (c + 0.5) * wide, y: f.top + (r + 0.5) * tall + 4, "text-anchor": "middle" }, f.drawn, say(v));
       }));
+      const stops = chart.values.flatMap((row, r) => row.map((_, c) => [f.left + (c + 0.5) * wide, f.top + (r + 0.5) * tall]));
       return {
-        f, near(px, py) {
+        f, stops, near(px, py) {
           const c = Math.floor((px - f.left) / wide), r = Math.floor((py - f.top) / tall);
           if (c < 0 || r < 0 || c >= columns || r >= rows) return null;
           return { head: `${chart.rows[r]} · ${chart.columns[c]}`, rows: [[null, say(chart.values[r][c]), ""]], dots: [] };
         },
       };
     },
+  };
+
+  /* the sign of a series beside its name, as the chart draws it */
+  const key = (chart, i, parent) => {
+    const s = chart.series[i], root = make("svg", { class: "swatch", width: 22, height: 12, "aria-hidden": "true", style: colour(chart, i) }, parent);
+    const at = { x: v => v, y: v => v };
+    if (chart.kind === "lines") {
+      make("path", { class: "line", d: "M1 6H21", "stroke-dasharray": dash(chart, i) }, root);
+      if (marked(s)) make("path", { class: "mark", d: marks(at, [11], [6], 0, 3) }, root);
+    } else if (chart.kind === "scatter") {
+      const shape = turn(chart, i);
+      make("path", { class: "cloud", d: marks(at, [11], [6], shape, 4), "stroke-width": shape ? 1.6 : 8 }, root);
+    } else if (chart.kind === "histogram") make("path", { class: "steps", d: "M2 11V2H20V11", "stroke-dasharray": dash(chart, i) }, root);
+    else {
+      if ((s.errors || []).some(Boolean)) make("path", { class: "whisker", d: "M2 6H20M2 3v6M20 3v6" }, root);
+      make("circle", { class: "value", cx: 11, cy: 6, r: 4.5 }, root);
+    }
   };
 
   /* what lies under the pointer */
@@ -295,12 +345,12 @@
     leave(state);
     if (!found || !(found.rows.length || found.head)) return;
     if (there(found.guide)) make("line", { class: "guide", x1: found.guide, x2: found.guide, y1: f.top, y2: f.bottom }, f.over);
-    for (const [x, y, i] of found.dots) make("circle", { class: "dot", cx: x, cy: y, r: 5, style: colour(i) }, f.over);
+    for (const [x, y, i] of found.dots) make("circle", { class: "dot", cx: x, cy: y, r: 5, style: colour(state.chart, i) }, f.over);
     tip.replaceChildren();
     if (found.head) html("strong", "", tip, found.head);
     for (const [i, name, value] of found.rows.slice(0, 14)) {
       const row = html("div", "", tip);
-      if (i !== null) html("i", "swatch", row).style = colour(i);
+      if (i !== null) key(state.chart, i, row);
       html("span", "", row, name);
       if (value) html("b", "", row, value);
     }
@@ -313,16 +363,27 @@
     tip.style.top = `${above > 4 ? above : event.clientY + 18}px`;
   };
 
+  /* the values one after the other, by keys */
+  const walk = (event, state) => {
+    const { stops, f } = state.drawing, last = stops.length - 1;
+    const to = { ArrowRight: state.at + 1, ArrowDown: state.at + 1, ArrowLeft: state.at - 1, ArrowUp: state.at - 1, Home: 0, End: last }[event.key];
+    if (event.key === "Escape") leave(state);
+    if (to === undefined || last < 0) return;
+    event.preventDefault();
+    state.at = Math.max(0, Math.min(last, to));
+    const [x, y] = stops[state.at], box = f.root.getBoundingClientRect();
+    point({ clientX: box.left + (x * box.width) / f.width, clientY: box.top + (y * box.height) / f.height }, state);
+  };
+
   const start = figure => {
     const chart = JSON.parse(figure.querySelector("script").textContent);
     const canvas = figure.querySelector(".canvas"), legend = figure.querySelector(".legend");
-    const hidden = new Set(), state = { drawing: null };
-    const draw = () => { leave(state); state.drawing = kinds[chart.kind](canvas, chart, i => !hidden.has(i)); };
+    const hidden = new Set(), state = { drawing: null, chart, at: -1 };
+    const draw = () => { leave(state); state.at = -1; state.drawing = kinds[chart.kind](canvas, chart, i => !hidden.has(i)); };
     if ((chart.series || []).length > 1) chart.series.forEach((s, i) => {
       const button = html("button", "", legend);
       button.type = "button";
-      html("i", "swatch", button).style = colour(i);
-      if (turn(i) || s.dashed) button.firstChild.classList.add(s.dashed ? "dashed" : `turn${turn(i)}`);
+      key(chart, i, button);
       html("span", "", button, s.name);
       button.setAttribute("aria-pressed", "true");
       button.addEventListener("click", () => {
@@ -335,6 +396,11 @@
     canvas.addEventListener("pointermove", event => point(event, state));
     canvas.addEventListener("pointerdown", event => point(event, state));
     canvas.addEventListener("pointerleave", () => leave(state));
+    canvas.tabIndex = 0;
+    canvas.setAttribute("role", "group");
+    canvas.setAttribute("aria-label", `${chart.title}; the arrow keys read its values`);
+    canvas.addEventListener("keydown", event => walk(event, state));
+    canvas.addEventListener("blur", () => leave(state));
     let width = canvas.clientWidth;
     new ResizeObserver(() => {
       if (canvas.clientWidth === width || !canvas.clientWidth) return;

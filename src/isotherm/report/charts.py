@@ -33,6 +33,8 @@ class Line:
     """What hovering says about each point, besides its numbers."""
     dashed: bool = False
     """For what is not measured: a limit, a paper's numbers."""
+    colour: int | None = None
+    """Which colour of the palette, where charts should agree on it; else its place among the series."""
 
     def __post_init__(self) -> None:
         _alike(f"line '{self.name}'", x=self.x, y=self.y, low=self.low, high=self.high, labels=self.labels or None)
@@ -46,6 +48,8 @@ class Points:
     x: Values
     y: Values
     labels: Sequence[str] = ()
+    pale: bool = False
+    """For the rest, which stands behind the others."""
 
     def __post_init__(self) -> None:
         _alike(f"points '{self.name}'", x=self.x, y=self.y, labels=self.labels or None)
@@ -53,7 +57,7 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class Heights:
-    """One value a bin or category, perhaps with errors (half the length of a whisker)."""
+    """One value a bin or category, perhaps with errors (half the length of its interval)."""
 
     name: str
     values: Values
@@ -92,6 +96,8 @@ class Lines(Axes[Line]):
     note: str = ""
     measure: str = ""
     """The name of what it shows, where that is one measure: for whoever looks for the chart of something."""
+    ramp: bool = False
+    """The series are in order, as of a temperature: colours run from dark to light; dashed ones are gray."""
     kind = "lines"
 
 
@@ -121,8 +127,8 @@ class Histogram:
 
 
 @dataclass(frozen=True, eq=False)
-class Bars:
-    """One bar a category and series, lying, so that names stay readable."""
+class Dots:
+    """One dot a category and series on its interval, in lines, so that names stay readable and small leads visible."""
 
     title: str
     categories: Sequence[str]
@@ -130,10 +136,12 @@ class Bars:
     x: str = ""
     note: str = ""
     measure: str = ""
-    kind = "bars"
+    colours: Sequence[int] = ()
+    """Of a single series: the colour of every category, where charts should agree on it."""
+    kind = "dots"
 
     def __post_init__(self) -> None:
-        _one_each(f"bars '{self.title}'", len(self.categories), "categories", self.series)
+        _one_each(f"dots '{self.title}'", len(self.categories), "categories", self.series)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +163,7 @@ class HeatMap:
             raise ValueError(f"heat map '{self.title}' needs {len(self.rows)} rows of {len(self.columns)} values each.")
 
 
-Chart = Lines | Scatter | Histogram | Bars | HeatMap
+Chart = Lines | Scatter | Histogram | Dots | HeatMap
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from isotherm.files import write_bytes
-from isotherm.report.charts import Bars, Chart, Drawing, HeatMap, Histogram, Lines, Picture, Scatter
+from isotherm.report.charts import Chart, Dots, Drawing, HeatMap, Heights, Histogram, Lines, Picture, Scatter
 from isotherm.report.page import number
 
-COLOURS = ("#0072b2", "#d55e00", "#00875f", "#b04f90", "#9a6b00", "#2c8fcf", "#6a51b8", "#6b6f75")
+COLOURS = ("#0072b2", "#d55e00", "#00875f", "#c2408f", "#8a6a00", "#7a1230", "#5b3fc0", "#7b8087")
+RAMP = ("#1b0c7a", "#7e03a8", "#cc4778", "#d9701f")
+PALE = "#c9ccc8"
 DASHES = ("-", ":", "-.", (0, (8, 2)))
 MARKS = ("o", "x", "^", "+")
 INK, SOFT, RULE = "#1d2125", "#565d66", "#dcdcd6"
@@ -45,7 +48,7 @@ def _drawn(chart: Chart, width: float) -> Figure:
     axes = figure.add_subplot()
     axes.set_title(chart.title, loc="left", fontsize=11, fontweight="bold", color=INK)
     axes.set_xlabel(chart.x, color=INK)
-    axes.set_ylabel("" if isinstance(chart, Bars) else chart.y, color=INK)
+    axes.set_ylabel("" if isinstance(chart, Dots) else chart.y, color=INK)
     axes.tick_params(which="both", colors=SOFT, labelsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(RULE)
@@ -53,7 +56,7 @@ def _drawn(chart: Chart, width: float) -> Figure:
         Lines: _lines,
         Scatter: _scatter,
         Histogram: _histogram,
-        Bars: _bars,
+        Dots: _dots,
         HeatMap: _heat,
     }
     kinds[type(chart)](axes, chart)
@@ -67,7 +70,7 @@ def _drawn(chart: Chart, width: float) -> Figure:
 
 
 def _height(chart: Chart, width: float) -> float:
-    if isinstance(chart, Bars):
+    if isinstance(chart, Dots):
         return 0.9 + len(chart.categories) * (0.12 + 0.2 * max(1, len(chart.series)))
     if isinstance(chart, HeatMap):
         return 1.1 + 0.32 * len(chart.rows)
@@ -79,11 +82,15 @@ def _numbers(values: Any) -> NDArray[np.float64]:
 
 
 def _lines(axes: Any, chart: Lines) -> None:
+    ordered = [i for i, s in enumerate(chart.series) if not s.dashed]
     for i, s in enumerate(chart.series):
-        colour, x = COLOURS[i % len(COLOURS)], _numbers(s.x)
+        place, x = i if s.colour is None else s.colour, _numbers(s.x)
+        colour = COLOURS[place % len(COLOURS)]
+        if chart.ramp:
+            colour = SOFT if s.dashed else _on_ramp(ordered.index(i) / max(1, len(ordered) - 1))
         if s.low is not None and s.high is not None:
             _spread(axes, x, _numbers(s.low), _numbers(s.high), colour)
-        style = "--" if s.dashed else DASHES[i // len(COLOURS) % len(DASHES)]
+        style = "--" if s.dashed else DASHES[0 if chart.ramp else place // len(COLOURS) % len(DASHES)]
         mark = "o" if len(x) <= 40 and not s.dashed else None
         axes.plot(x, _numbers(s.y), label=s.name, color=colour, linestyle=style, marker=mark, markersize=4)
     for span in chart.spans:
@@ -96,6 +103,13 @@ def _lines(axes: Any, chart: Lines) -> None:
         _plain_ticks(axes.yaxis, axes.get_ylim())
     axes.grid(color=RULE, linewidth=0.7)
     axes.set_axisbelow(True)
+
+
+def _on_ramp(along: float) -> str:
+    """The colour this far along the ramp, from 0 to 1."""
+    stops = np.array([to_rgb(colour) for colour in RAMP])
+    red, green, blue = (float(np.interp(along, np.linspace(0, 1, len(stops)), stops[:, c])) for c in range(3))
+    return str(to_hex((red, green, blue)))
 
 
 def _spread(axes: Any, x: Any, low: Any, high: Any, colour: str) -> None:
@@ -123,7 +137,8 @@ def _scatter(axes: Any, chart: Scatter) -> None:
             _numbers(s.x),
             _numbers(s.y),
             label=s.name,
-            color=COLOURS[i % len(COLOURS)],
+            color=PALE if s.pale else COLOURS[i % len(COLOURS)],
+            zorder=1 if s.pale else 2,
             s=5 if many > 3000 else 9 if many > 600 else 18,
             marker=MARKS[i // len(COLOURS) % len(MARKS)],
             alpha=0.8,
@@ -141,14 +156,24 @@ def _histogram(axes: Any, chart: Histogram) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _bars(axes: Any, chart: Bars) -> None:
+def _dots(axes: Any, chart: Dots) -> None:
     thick = 0.8 / max(1, len(chart.series))
     for i, s in enumerate(chart.series):
-        at = np.arange(len(chart.categories)) - 0.4 + thick * (i + 0.5)
-        errors = None if s.errors is None else np.nan_to_num(_numbers(s.errors))
-        axes.barh(at, _numbers(s.values), thick * 0.9, xerr=errors, label=s.name, color=COLOURS[i % len(COLOURS)])
+        own = len(chart.series) == 1 and chart.colours
+        for k, (value, error) in enumerate(zip(_numbers(s.values), _errors(s), strict=True)):
+            colour = COLOURS[(chart.colours[k] if own else i) % len(COLOURS)]
+            label = s.name if k == 0 else None
+            at = k - 0.4 + thick * (i + 0.5)
+            axes.errorbar(value, at, xerr=error, fmt="o", color=colour, markersize=6, capsize=3, label=label)
     axes.set_yticks(range(len(chart.categories)), chart.categories)
-    axes.invert_yaxis()
+    axes.set_ylim(len(chart.categories) - 0.5, -0.5)
+    axes.grid(axis="y", color=RULE, linewidth=0.7)
+
+
+def _errors(heights: Heights) -> NDArray[np.float64]:
+    if heights.errors is None:
+        return np.zeros(len(heights.values))
+    return np.nan_to_num(_numbers(heights.errors))
 
 
 def _heat(axes: Any, chart: HeatMap) -> None:

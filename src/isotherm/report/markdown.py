@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from isotherm.report.page import Cell, number
+from isotherm.report.page import Cell, fixed, number
 from isotherm.screen import visible
 
 MARKS = re.compile(r"[\\`*|$~]|(?<!\w)_|_(?!\w)|(?<=\])\(|^[#+=-]|^\d+(?=[.)](?:\s|$))")
@@ -32,6 +32,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 def cell_text(cell: object) -> str:
     """A cell of a table as a person would write it; nothing where there is nothing."""
+    if isinstance(cell, Cell) and cell.places is not None and isinstance(cell.value, float):
+        return f"{fixed(cell.value, cell.places)} {cell.note}".strip()
     if isinstance(cell, Cell):
         return f"{cell_text(cell.value)} {cell.note}".strip()
     if isinstance(cell, float):

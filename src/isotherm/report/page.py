@@ -51,6 +51,8 @@ class Cell:
     """Its colour, with a sign that needs none."""
     best: bool = False
     """The best of its row or column."""
+    places: int | None = None
+    """Digits after the point, where more would say more than is known."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,39 @@ def spread(deviation: float, around: float) -> str:
     return text if text.strip("0.") else "0"
 
 
-class Page:
-    """A page that grows downwards: call what should come next, then `write`."""
+def places(deviation: float, around: float = 0.0) -> int | None:
+    """Digits after the point that a value with this deviation has use for: one of the deviation's, two if it begins
+    with 1 or 2; None: there is none to tell by.
+    """
+    if not math.isfinite(deviation) or not deviation or abs(deviation) < 1e-9 * abs(around):
+        return None
+    power = math.floor(math.log10(abs(deviation)))
+    return min(max((1 if abs(deviation) < 3 * 10**power else 0) - power, 0), 4)
 
-    def __init__(self, title: str, lead: str = "", kicker: str = "Isotherm", footer: str = "") -> None:
+
+def fixed(value: float, digits: int) -> str:
+    """A number with this many digits after the point."""
+    text = f"{value:,.{digits}f}".replace("-", "−")
+    return text if text.strip("−0.,") else text.lstrip("−")
+
+
+class Page:
+    """A page that grows downwards: call what should come next, then `write`.
+
+    The verdict is what somebody in a hurry should know, in a line below the title.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        lead: str = "",
+        kicker: str = "Isotherm",
+        footer: str = "",
+        verdict: Finding | None = None,
+    ) -> None:
         self.title = title
         self._head = (kicker, lead, footer)
+        self._verdict = verdict
         self._parts: list[str] = []
         self._sections: list[str] = []
 
@@ -148,8 +177,10 @@ class Page:
         )
         title = f"<caption><span>{_text(caption)}</span></caption>" if caption else ""
         kind = _class(" ".join(("stack" * stack, "dense" * (len(columns) > DENSE))))
+        name = _text(caption or f"Table: {', '.join(columns)}")
         self._parts.append(
-            f'<div class="scroll"><table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+            f'<div class="scroll" role="region" tabindex="0" aria-label="{name}">'
+            f"<table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
 
     def figure(self, chart: Drawing) -> None:
@@ -203,6 +234,7 @@ class Page:
                 '<meta name="viewport" content="width=device-width, initial-scale=1">',
                 f"<title>{_text(self.title)}</title><style>{style}</style></head><body>",
                 f'<header><p class="kicker">{_text(kicker)}</p><h1>{_text(self.title)}</h1>',
+                _verdict(self._verdict) if self._verdict else "",
                 f'<p class="lead">{_text(lead)}</p>' if lead else "",
                 f"</header>{contents}<main>",
                 *self._parts,
@@ -248,6 +280,11 @@ def _is_number(cell: object) -> bool:
     return value is None or (isinstance(value, numbers.Real) and not isinstance(value, bool))
 
 
+def _verdict(verdict: Finding) -> str:
+    sign = SIGNS[verdict.level].split()[0]
+    return f'<p class="verdict {verdict.level}"><span class="mark">{sign}</span> {_text(verdict.text)}</p>'
+
+
 def _class(name: str) -> str:
     return f' class="{name.strip()}"' if name.strip() else ""
 
@@ -260,7 +297,9 @@ def _has_parts(cell: object) -> bool:
 def _cell(cell: object, column: str, place: int, numeric: bool, wide: bool, parts: bool) -> str:
     result = cell if isinstance(cell, Cell) else Cell(cell)
     text = _text(_shown(result.value))
-    if (
+    if result.places is not None and isinstance(result.value, float) and math.isfinite(result.value):
+        text = fixed(result.value, result.places)
+    elif (
         numeric
         and parts
         and isinstance(result.value, float)

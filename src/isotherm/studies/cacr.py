@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Ahead, Faster, SmallerDrop
 from isotherm.experiments.figures.plots import (
-    BarForEach,
+    DotForEach,
     Neighbourhoods,
     OverTraining,
     Several,
@@ -207,14 +207,14 @@ CLAIMS = (
 )
 
 
-def _by_class_sizes(plot: type[BarForEach | OverTraining], measure: str) -> Several:
+def _by_class_sizes(plot: type[DotForEach | OverTraining], measure: str) -> Several:
     """The six objectives at each imbalance."""
     sizes, names = OVER["imbalance"], tuple(OBJECTIVES)
     return Several([Within({"imbalance": name}, plot(measure, names, f"Imbalance: {name}")) for name in sizes])
 
 
 FIGURES = (
-    Figure(BY_SIZES, "Table 2", _by_class_sizes(BarForEach, "linear_whole"), headline=True),
+    Figure(BY_SIZES, "Table 2", _by_class_sizes(DotForEach, "linear_whole"), headline=True),
     Figure(ENTROPY, "fig. 3 to 5", _by_class_sizes(OverTraining, "conditional_entropy")),
     Figure(ON_THE_WAY, "fig. 10", Within(REGULAR, OverTraining("knn", tuple(OBJECTIVES), "Regular"))),
     Figure("One query with its positives and negatives", "fig. 6", Weights(Where(FOUR, REGULAR), t_pos=1.0, t_neg=0.9)),

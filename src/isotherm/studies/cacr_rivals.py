@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Ahead, AheadOfBest, Every, NoWorse
-from isotherm.experiments.figures.plots import Against, BarForEach
+from isotherm.experiments.figures.plots import Against, DotForEach
 from isotherm.experiments.papers import CACR, published
 from isotherm.experiments.sizes import BY_STEPS, SMOKE
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
@@ -170,7 +170,7 @@ CLAIMS = (
 )
 _ALL = (BARLOW, SIMSIAM, SWAV, SWAV_CROPS, BYOL, SIMCLR, MOCO, FNC, ONE, FOUR)
 FIGURES = (
-    Figure(RIVALRY, "Table 4", BarForEach("linear_whole", _ALL, "All rivals"), headline=True),
+    Figure(RIVALRY, "Table 4", DotForEach("linear_whole", _ALL, "All rivals"), headline=True),
     Figure(
         "Methods without negatives by learning rate",
         "ours",

@@ -12,7 +12,7 @@ the cost does not.
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Alike, NoWorse, Ordered
-from isotherm.experiments.figures.plots import BarForEach, Several
+from isotherm.experiments.figures.plots import DotForEach, Several
 from isotherm.experiments.papers import CACR
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Scale, Study, Where
 from isotherm.studies.cacr import (
@@ -104,7 +104,7 @@ CLAIMS = (
 
 def _bars(points: tuple[Where, ...], title: str) -> Several:
     names = [where.arm for where in points]
-    return Several([BarForEach(measure, names, title) for measure in ("linear_whole", "uniformity")])
+    return Several([DotForEach(measure, names, title) for measure in ("linear_whole", "uniformity")])
 
 
 FIGURES = (
@@ -113,7 +113,7 @@ FIGURES = (
     Figure(
         COSTS,
         "Table 20",
-        BarForEach("linear_whole", (ONE, RBF_1, OTHER_1, FOUR, RBF_4, OTHER_4), "Cost and negatives"),
+        DotForEach("linear_whole", (ONE, RBF_1, OTHER_1, FOUR, RBF_4, OTHER_4), "Cost and negatives"),
     ),
 )
 COMPARE = (Comparison(FOUR, "linear_whole", (NO_ATTRACTION, NO_REPULSION, UAUR, NEAR, FAR, REVERSED, RBF_4, OTHER_4)),)

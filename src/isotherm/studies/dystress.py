@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Ahead, AheadOfBest, Every
-from isotherm.experiments.figures.plots import Against, BarForEach, PairSimilarities, Several
+from isotherm.experiments.figures.plots import Against, DotForEach, PairSimilarities, Several
 from isotherm.experiments.papers import DYSTRESS, published
 from isotherm.experiments.sizes import BY_STEPS, SMOKE
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Rule, Scale, Settings, Study, Where
@@ -206,8 +206,8 @@ CLAIMS = (
 _ALL = (*CONTRASTIVE, LOWER, LOWEST, *WITHOUT_NEGATIVES, OURS, WITH_DCL)
 FIGURES = (
     Figure("Similarities of pairs before and after training", "fig. 1", PairSimilarities(Where(OURS))),
-    Figure(RIVALRY, "Tables 3 and 9", BarForEach("knn200", _ALL, "All rivals"), headline=True),
-    Figure(LINEAR, "Tables 1, 2 and 8", BarForEach("linear", _ALL, "All rivals")),
+    Figure(RIVALRY, "Tables 3 and 9", DotForEach("knn200", _ALL, "All rivals"), headline=True),
+    Figure(LINEAR, "Tables 1, 2 and 8", DotForEach("linear", _ALL, "All rivals")),
     Figure(
         "Methods without negatives by learning rate",
         "ours",
@@ -216,7 +216,7 @@ FIGURES = (
     Figure(
         GEOMETRY,
         "Table 13",
-        Several([BarForEach(m, _ALL, "All rivals") for m in ("uniformity", "feature_interclass_uniformity")]),
+        Several([DotForEach(m, _ALL, "All rivals") for m in ("uniformity", "feature_interclass_uniformity")]),
     ),
 )
 COMPARE = (

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Ahead, AheadOfBest
-from isotherm.experiments.figures.plots import BarForEach, Several
+from isotherm.experiments.figures.plots import DotForEach, Several
 from isotherm.experiments.papers import DYSTRESS, published
 from isotherm.experiments.sizes import BY_STEPS
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
@@ -90,7 +90,7 @@ FIGURES = (
     Figure(
         NEAREST,
         "Tables 4, 6 and 7",
-        Several([BarForEach(m, _ALL, "Long tail") for m in ("knn1", "knn10")]),
+        Several([DotForEach(m, _ALL, "Long tail") for m in ("knn1", "knn10")]),
         headline=True,
     ),
 )

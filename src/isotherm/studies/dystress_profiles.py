@@ -11,7 +11,7 @@ rate that is too high costs accuracy on CIFAR-10.
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Ahead, Alike, Every, NoWorse, TrendEverywhere
-from isotherm.experiments.figures.plots import Against, BarForEach, ExactTemperature, Grid, Profiles, Several, Within
+from isotherm.experiments.figures.plots import Against, DotForEach, ExactTemperature, Grid, Profiles, Several, Within
 from isotherm.experiments.papers import DYSTRESS, published
 from isotherm.experiments.sizes import BY_STEPS
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Study, Where
@@ -147,7 +147,7 @@ FIGURES = (
     Figure(
         SHAPES,
         "Tables 10 and 16",
-        Several([Within({"loss.profile": p}, BarForEach("knn200", (PROFILE,), p.capitalize())) for p in PROFILES]),
+        Several([Within({"loss.profile": p}, DotForEach("knn200", (PROFILE,), p.capitalize())) for p in PROFILES]),
     ),
     Figure(
         RANGES,
@@ -158,7 +158,7 @@ FIGURES = (
     Figure(
         SHIFTS_OF_MINIMA,
         "fig. 7; Table 15",
-        Several([BarForEach(m, (OURS, *MOVED), "Shifted") for m in ("knn200", "uniformity", "tolerance")]),
+        Several([DotForEach(m, (OURS, *MOVED), "Shifted") for m in ("knn200", "uniformity", "tolerance")]),
     ),
     Figure(LEARNING_RATES, "fig. 8", Against([RATE], "lr", "learning rate", ("knn200",), log_x=True)),
 )

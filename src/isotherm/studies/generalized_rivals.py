@@ -10,7 +10,7 @@ same network, data, steps and optimizer, NT-Xent beside them. Expected by nobody
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Alike
-from isotherm.experiments.figures.plots import BarForEach
+from isotherm.experiments.figures.plots import DotForEach
 from isotherm.experiments.papers import CHEN_LI
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Settings, Where
 from isotherm.studies import generalized
@@ -45,7 +45,7 @@ CLAIMS = (
         figure=ACCURACY,
     ),
 )
-FIGURES = (Figure(ACCURACY, "like fig. 2", BarForEach("linear", EVERY, "Losses outside the family"), headline=True),)
+FIGURES = (Figure(ACCURACY, "like fig. 2", DotForEach("linear", EVERY, "Losses outside the family"), headline=True),)
 STUDY = replace(
     generalized.STUDY,
     base={key: value for key, value in generalized.BASE.items() if key != "method"},

@@ -15,7 +15,7 @@ InfoNCE and CACR, before this study was designed (docs/decisions/0027).
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Ahead, AheadAsChosen, Among, AtLeast, Every, InvertedU, Trend
-from isotherm.experiments.figures.plots import BarAsChosen, Family, Several
+from isotherm.experiments.figures.plots import DotAsChosen, Family, Several
 from isotherm.experiments.papers import CACR, published
 from isotherm.experiments.study import Arm, Claim, Figure, PaperTable, Scale, Study, Where
 
@@ -217,13 +217,13 @@ CLAIMS = (
 )
 _ARMS = tuple(arm.name for arm in ARMS)
 FIGURES = (
-    Figure(NAMED, "Table 19", BarAsChosen(ZERO_SHOT, _ARMS, "Zero-shot", CHOICE), headline=True),
+    Figure(NAMED, "Table 19", DotAsChosen(ZERO_SHOT, _ARMS, "Zero-shot", CHOICE), headline=True),
     Figure(
         RETRIEVED,
         "ours",
         Several(
             [
-                BarAsChosen(measure, _ARMS, "Retrieval", CHOICE)
+                DotAsChosen(measure, _ARMS, "Retrieval", CHOICE)
                 for measure in (RECALL, "image_to_text_r10", "text_to_image_r10")
             ]
         ),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from isotherm.experiments.claims.rules import Ahead, Among, Every, Gains, InvertedU, Trend
-from isotherm.experiments.figures.plots import BarForEach, Profiles, Several, Split, Within
+from isotherm.experiments.figures.plots import DotForEach, Profiles, Several, Split, Within
 from isotherm.experiments.papers import DYSTRESS, published
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
 
@@ -206,7 +206,7 @@ FIGURES = (
         "Table 12",
         Several(
             [
-                Within({"encoder": encoder}, BarForEach("sts", (SIMCSE, DROPOUT, MACL, *PROFILES), start))
+                Within({"encoder": encoder}, DotForEach("sts", (SIMCSE, DROPOUT, MACL, *PROFILES), start))
                 for encoder, start in STARTS
             ]
         ),

@@ -20,6 +20,8 @@ from jsonargparse import ArgumentError, ArgumentParser
 from isotherm import doors
 from isotherm.checks import did_you_mean
 from isotherm.encoders import text
+from isotherm.encoders.build import NETWORKS
+from isotherm.encoders.heads import HEADS
 from isotherm.methods.build import METHODS, check_loss, method_spec
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config, Runtime
@@ -42,6 +44,7 @@ from isotherm.train.modality import modality_for
 from isotherm.train.presets import PRESETS, USUAL
 from isotherm.train.specifications import Spec, specifications, wanted
 from isotherm.train.unread import refuse_unread
+from isotherm.views.recipes import RECIPES
 
 TRUST = "--trust-code"
 """Says that code which a file names may be run."""
@@ -346,12 +349,19 @@ def _default(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+ELSEWHERE = ("hf:NAME", "timm:NAME", "torchvision:NAME", "./FILE.py:NAME")
+"""How encoders are named that do not come with Isotherm."""
+
+
 def listing() -> str:
-    """Where the presets are, and the methods, a line each."""
+    """Where the presets are, which encoders, heads and recipes there are, and the methods, a line each."""
     rows = [
         f"presets: `isotherm presets` lists all {len(PRESETS)}; --preset NAME --print_config shows one.",
+        f"encoders: {', '.join([*NETWORKS, text.SMALL, text.INSTALLED, *ELSEWHERE])}",
+        f"heads: {', '.join(HEADS)}",
+        f"recipes of views: {', '.join(RECIPES)}",
         "",
-        "methods:",
+        "methods (isotherm train --method NAME --help shows the settings of one):",
     ]
     rows += [f"  {name:<24}{spec.about}" for name, spec in METHODS.items()]
     return "\n".join(rows)

@@ -156,6 +156,8 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
     Of image–text pairs the image tower.
     """
     path = Path(path)
+    if not path.exists():
+        raise ValueError(f"no file or folder {path}: a run's folder, or its {ENCODER}, is wanted.")
     shared = shared_card(path) if path.is_dir() and not (path / ENCODER).exists() else None
     if shared is not None and not (path / WEIGHTS).exists() and (path / IMAGE).is_dir():
         return load_encoder(path / IMAGE)

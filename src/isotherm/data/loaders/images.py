@@ -33,7 +33,7 @@ class Loader(Dealing):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        advice = "use a smaller batch or keep the last, incomplete one (drop_last=False)."
+        advice = "use a smaller batch (--batch, or drop_last=False in Python to keep the last, incomplete one)."
         check(self, len(self.images), self.images.name, "image", advice)
 
     def __len__(self) -> int:

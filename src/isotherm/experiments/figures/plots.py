@@ -16,7 +16,7 @@ import numpy as np
 
 from isotherm.experiments.claims.by_seed import chosen
 from isotherm.experiments.study import OfOneMeasure, Plot, Settings, Together, Where
-from isotherm.report.charts import Bars, Chart, Drawing, HeatMap, Heights, Histogram, Line, Lines
+from isotherm.report.charts import Chart, Dots, Drawing, HeatMap, Heights, Histogram, Line, Lines
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Record, Records
@@ -100,7 +100,7 @@ class Family(OfOneMeasure):
         if not lines:
             return []
         title = _capital(f"{fact.heading} against {self.x}, {self.arm}{self.more}")
-        return [Lines(title, lines, x=self.x, y=fact.axis, measure=self.measure)]
+        return [Lines(title, lines, x=self.x, y=fact.axis, measure=self.measure, ramp=True)]
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class OfArms(OfOneMeasure):
 
 
 @dataclass(frozen=True)
-class BarForEach(OfArms):
-    """A bar for every arm, with its standard deviation over seeds."""
+class DotForEach(OfArms):
+    """A dot for every arm, with its standard deviation over seeds."""
 
     def draw(self, records: Records) -> list[Chart]:
         fact = _fact(self.measure)
@@ -171,14 +171,14 @@ class BarForEach(OfArms):
             return []
         names, values, errors = zip(*bars, strict=True)
         title, heights = f"{self.title}: {fact.heading}", Heights(fact.heading, values, errors)
-        return [Bars(title, names, [heights], x=fact.axis, measure=self.measure)]
+        return [Dots(title, names, [heights], x=fact.axis, measure=self.measure)]
 
     def _of(self, records: Records, arm: str) -> tuple[float, float, int]:
         return records.mean(arm, self.measure)
 
 
 @dataclass(frozen=True)
-class BarAsChosen(BarForEach):
+class DotAsChosen(DotForEach):
     """The same of each arm where, of all that is varied in it, another measure is best."""
 
     by: str
@@ -289,7 +289,7 @@ class Entropies:
             return []
         ends = [self.temperatures[0], self.temperatures[-1]]
         lines.append(Line("log of the number of negatives", ends, [top, top], dashed=True))
-        return [Lines("Entropy of the relative penalties", lines, x="temperature", y="H(r), nats")]
+        return [Lines("Entropy of the relative penalties", lines, x="temperature", y="H(r), nats", ramp=True)]
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class RelativePenalties:
         weights = {t: np.exp((s - 1) / t) for t in self.temperatures}
         lines = [Line(f"τ = {t:g}", s, r / r.sum()) for t, r in weights.items()]
         title = "Share of the penalty against similarity"
-        return [Lines(title, lines, x="similarity", y="relative penalty", log_y=True)]
+        return [Lines(title, lines, x="similarity", y="relative penalty", log_y=True, ramp=True)]
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ class ExactTemperature:
             kept = torch.where((tau > 0) & (tau < 1.5 * self.tau_max), tau, torch.nan)
             lines.append(Line(f"{blend:g} of the way", s.numpy(), kept.numpy()))
         note = "δ = 0.5, K = 1; c lies on the way from c⁻ (exact at s = −1) to c⁺ (exact at s = 1) of eq. 15."
-        return [Lines("Exact temperature against similarity", lines, x="similarity", y="τ(s)", note=note)]
+        return [Lines("Exact temperature against similarity", lines, x="similarity", y="τ(s)", note=note, ramp=True)]
 
 
 @dataclass(frozen=True)
@@ -349,7 +349,7 @@ class Profiles:
         moved = {f"shift {shift:+g}, k {k:g}": Shifted(*self.ends, shift, k) for shift, k in self.shifts}
         shifted = [Line(name, s.numpy(), tau(s).numpy()) for name, tau in moved.items()]
         return [
-            Lines("Ranges of the cosine profile", plain, x="similarity", y="τ(s)"),
+            Lines("Ranges of the cosine profile", plain, x="similarity", y="τ(s)", ramp=True),
             Lines("Shifted profiles", shifted, x="similarity", y="τ(s)"),
         ]
 
