@@ -25,6 +25,7 @@ from isotherm.cli import (
     encode,
     evaluate,
     export,
+    grid,
     losses,
     presets,
     robustness,
@@ -97,6 +98,8 @@ def _run(argv: list[str]) -> int:
         return train.run(argv[1:])
     if argv[:1] == ["robustness"]:  # what it does not know is a setting of train
         return robustness.run(argv[1:])
+    if argv[:1] == ["grid"]:
+        return grid.run(argv[1:])
     parser = _parser()
     arguments = parser.parse_args(argv)
     if "run" not in arguments:
@@ -128,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     share.add(commands)
     detect.add(commands)
     commands.add_parser("robustness", help="what pretraining on unequal classes costs a loss", add_help=False)
+    commands.add_parser("grid", help="every combination of some settings, side by side", add_help=False)
     study.add(commands)
     bench.add(commands)
     runs.add(commands)

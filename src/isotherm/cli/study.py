@@ -136,6 +136,14 @@ def _study(arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def run_file(file: Path, out: Path, workers: int | None) -> int:
+    """Run a study of one's own file as it stands."""
+    words = [str(file), "--out", str(out), *(["--workers", str(workers)] if workers else [])]
+    parser = argparse.ArgumentParser()
+    _add_study(parser.add_subparsers())
+    return _study(parser.parse_args(["study", *words]))
+
+
 def _list(name: str | None) -> int:
     """Every study and its question; light, so that it answers at once."""
     from isotherm.experiments import find

@@ -64,6 +64,8 @@ def begin(folder: Path, about: About) -> Iterator[None]:
 
 def _refuse_others(folder: Path, about: About) -> None:
     path = folder / ABOUT
+    file = Path(about.source.rpartition(":")[0])
+    own = {"runs", *([file.name, "__pycache__"] if file.parent == folder.resolve() else [])}
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; --out names a folder.")
     if path.exists():
@@ -72,7 +74,7 @@ def _refuse_others(folder: Path, about: About) -> None:
             before, now = getattr(old, name), getattr(about, name)
             if before != now and not (name == "source" and _moved_or_same(before, now)):
                 raise ValueError(f"{folder} holds another study ({name}: {before}); choose another --out.")
-    elif folder.exists() and any(p.name != "runs" and not p.name.startswith(".") for p in folder.iterdir()):
+    elif folder.exists() and any(p.name not in own and not p.name.startswith(".") for p in folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no study; choose another --out.")
 
 
