@@ -49,6 +49,7 @@ WRITTEN = {
 SMALLER = {
     "train": "--epochs 1 --images 200 --batch 100 --monitor 0 --quiet",
     "check": "--law docstring --law order",
+    "grid": "--images 100 --batch 50 --encoder.widths [4] --seeds 1 --workers 1",
 }
 """What README's commands get besides, to take seconds."""
 NOT_README = {
@@ -105,6 +106,10 @@ def workshop(tmp_path_factory):
     return folder
 
 
+OWN = {"robustness": ("--loss", "--imbalance"), "grid": ("--vary", "--seeds", "--workers")}
+"""Options of commands that take the settings of train besides, and that train has not."""
+
+
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_a_command_of_a_page_is_understood(page, command, capsys, monkeypatch, workshop):
     monkeypatch.chdir(workshop)
@@ -115,9 +120,9 @@ def test_a_command_of_a_page_is_understood(page, command, capsys, monkeypatch, w
         config, *_ = parse(words[1:])
         assert config.method.name
         return
-    if words[0] == "robustness":  # its own options come in pairs; the rest are settings of train
+    if words[0] in OWN:  # its own options come in pairs; the rest are settings of train
         pairs = zip(words[1::2], words[2::2], strict=True)
-        parse([word for pair in pairs if pair[0] not in ("--loss", "--imbalance") for word in pair])
+        parse([word for pair in pairs if pair[0] not in OWN[words[0]] for word in pair])
         return
     if words[0] == "train":
         assert main(words) == 0
