@@ -49,7 +49,7 @@ WRITTEN = {
 SMALLER = {
     "train": "--epochs 1 --images 200 --batch 100 --monitor 0 --quiet",
     "check": "--law docstring --law order",
-    "grid": "--images 100 --batch 50 --encoder.widths [4] --seeds 1 --workers 1",
+    "grid": "--epochs 1 --images 100 --batch 50 --encoder.widths [4] --seeds 1 --workers 1",
 }
 """What README's commands get besides, to take seconds."""
 NOT_README = {

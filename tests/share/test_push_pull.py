@@ -1,8 +1,11 @@
 """`isotherm push` and `pull`: a run as a model, in a folder, and on a hub that the real client talks to."""
 
 import json
+import os
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +211,23 @@ def test_a_resnet_with_the_usual_stem_is_one_of_timms(tmp_path):
     x = torch.rand(2, 1, 32, 32)
     with torch.no_grad():
         assert torch.allclose(theirs(x), runs.load_encoder(tmp_path / "model")(x), atol=1e-5)
+
+
+OFFLINE = """
+import sys
+from isotherm.share import hub
+
+try:
+    hub.download("hf:somebody/something", None)
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_without_a_network_the_hub_is_told_in_a_sentence_by_a_fresh_process():
+    """huggingface_hub imports its parts when they are first asked for; another test may have asked."""
+    nowhere = {**os.environ, "HF_ENDPOINT": "https://hub.invalid", "HF_HUB_OFFLINE": "0"}
+    unset = {k: v for k, v in nowhere.items() if "proxy" not in k.lower()}
+    line = [sys.executable, "-c", OFFLINE]
+    said = subprocess.run(line, env=unset, check=True, capture_output=True, text=True).stdout
+    assert said == "no network: hub.invalid is not known here. A folder needs none.\n"

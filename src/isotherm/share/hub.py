@@ -65,6 +65,7 @@ def download(place: str, folder: Path) -> None:
 def _client() -> Any:
     try:
         hub = importlib.import_module("huggingface_hub")
+        importlib.import_module("huggingface_hub.constants")  # it is no attribute before somebody imports it
     except ModuleNotFoundError as error:
         raise ValueError(f"hf: needs huggingface_hub: {extras.command('text')}.") from error
     host = urlsplit(_endpoint(hub)).hostname
