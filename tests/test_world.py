@@ -56,6 +56,13 @@ def process(rank, folder):
         for unlike in (views(2 + rank, n=4), views(2, n=4, d=5 + rank), numbers):
             with pytest.raises(ValueError, match="every process must bring as many"):
                 make(name)(*unlike)
+    for name in ("NTXentLoss", "BarlowTwinsLoss", "SupConLoss"):
+        z, given = views(2, n=4), {"weights": torch.ones(4)} if rank else {}
+        z = [z[0], torch.tensor([0, 0, 1, 1])] if name == "SupConLoss" else z
+        with pytest.raises(ValueError, match=r"must give weights, or none: processes \[1\] give them and \[0\] do not"):
+            make(name)(*z, **given)
+    with pytest.raises(ValueError, match=r"must give negatives, or none: processes \[0\] give them and \[1\] do not"):
+        make("NTXentLoss")(*views(2, n=4), negatives=None if rank else views(1, n=6)[0])
     dist.destroy_process_group()
 
 
