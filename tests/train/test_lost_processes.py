@@ -75,6 +75,7 @@ def test_a_process_that_is_lost_ends_the_others_which_name_it(how, lost, named, 
 FAILS = """
 import os, time
 from isotherm.nn import NTXentLoss
+from isotherm.world import presence
 
 class Fails(NTXentLoss):
     calls = 0
@@ -89,6 +90,11 @@ class Raises(Fails):
     def fail(self):
         raise RuntimeError("the camera is unplugged\\nand more")
 
+class Measures(Fails):
+    def fail(self):
+        presence.doing("measuring")  # which takes as long as it takes
+        time.sleep(1000)
+
 class Sticks(Fails):
     def fail(self):
         while True:
@@ -96,15 +102,20 @@ class Sticks(Fails):
 """
 
 
-@pytest.mark.parametrize("steps_are", ["Raises", "Sticks"])
+@pytest.mark.parametrize("steps_are", ["Raises", "Sticks", "Measures"])
 def test_a_process_that_raises_or_is_stuck_ends_the_other_which_says_who_and_what(steps_are, tmp_path):
     (tmp_path / "mine.py").write_text(FAILS)
     settings = {**LONG, "loss": f"{tmp_path}/mine.py:{steps_are}"}
-    with several(command(tmp_path / "a", *WORDS, settings=settings), [tmp_path] * 2) as (first, second):
+    words = command(tmp_path / "a", *WORDS, "--timeout", "5" if steps_are == "Measures" else "1800", settings=settings)
+    with several(words, [tmp_path] * 2) as (first, second):
         line = sentence(first, 1)
         if steps_are == "Raises":
             assert "process 0 of 2: process 1 has ended, and said: RuntimeError: the camera is unplugged." in line
             assert "the camera is unplugged" in second.wait(LATE)[1]
+        elif steps_are == "Measures":
+            late = "the others wait for process 1 (measuring), which lives but does not come"
+            assert f"process 0 of 2: {late}" in line
+            assert f"process 1 of 2: {late}" in sentence(second, 1)
         else:
             stuck = "process 1 has been stuck for "
             assert f"process 0 of 2: {stuck}" in line

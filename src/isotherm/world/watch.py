@@ -61,10 +61,10 @@ class Watch:
         deadline = time.monotonic() + min(SOON, self.silence) + 5 * self.every
         while not self.heart.verdict and time.monotonic() < deadline:
             time.sleep(self.every / 4)
-        found = self.heart.verdict or self._still_at_work()
+        self.tell(self._still_at_work())
         if self.rank == 0:  # which may keep the store that the others read
             time.sleep(3 * self.every)
-        return found
+        return self.heart.verdict
 
     def sentence(self, why: str, advice: str = "With that mended,") -> str:
         return (
@@ -100,7 +100,7 @@ class Watch:
             if self._place.steady:
                 self._longest = max(self._longest, self._stuck)
             self._place, self._stuck = here.place, 0.0
-        elif not here.waits:
+        elif not (here.waits or self.heart.warned):
             self._stuck += passed
 
     def _watched(self) -> list[int]:
