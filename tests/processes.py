@@ -25,12 +25,15 @@ multiprocessing.set_forkserver_preload(["isotherm.cli", "isotherm.train.commandl
 
 
 class Command:
-    """`isotherm` with these words in a process of its own; `file_limit`: no file may grow larger, as on a full disk."""
+    """`isotherm` with these words in a process of its own; `file_limit`: no file may grow larger, as on a full disk.
 
-    def __init__(self, words, file_limit=None):
+    `environment` is added to that of all, `folder` is where it is started.
+    """
+
+    def __init__(self, words, file_limit=None, environment=None, folder=None):
         self.said = Path(tempfile.mkstemp(prefix="isotherm-", suffix=".txt")[1])
         context = multiprocessing.get_context(METHOD)
-        arguments = ([str(w) for w in words], str(self.said), file_limit)
+        arguments = ([str(w) for w in words], str(self.said), file_limit, environment or {}, str(folder or Path.cwd()))
         self.process = context.Process(target=_main, args=arguments, daemon=True)
         self.process.start()
 
@@ -53,7 +56,9 @@ class Command:
         return self.process.exitcode, said
 
 
-def _main(words, said, file_limit):
+def _main(words, said, file_limit, environment, folder):
+    os.environ |= environment
+    os.chdir(folder)
     file = os.open(said, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(file, stream)

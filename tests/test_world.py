@@ -92,6 +92,23 @@ def test_two_processes_equal_one(both, case, how):
         torch.testing.assert_close(together, gradient, rtol=1e-9, atol=1e-11)
 
 
+def given_to_one(rank, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    for name in ("NTXentLoss", "BarlowTwinsLoss", "SupConLoss"):
+        z, given = views(2, n=4), {"weights": torch.ones(4)} if rank else {}
+        z = [z[0], torch.tensor([0, 0, 1, 1])] if name == "SupConLoss" else z
+        with pytest.raises(ValueError, match=r"must give weights, or none: processes \[1\] give them and \[0\] do not"):
+            make(name)(*z, **given)
+    with pytest.raises(ValueError, match=r"must give negatives, or none: processes \[0\] give them and \[1\] do not"):
+        make("NTXentLoss")(*views(2, n=4), negatives=None if rank else views(1, n=6)[0])
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(not dist.is_available(), reason="torch without torch.distributed")
+def test_what_only_one_process_is_given_is_refused_and_it_is_named(tmp_path):
+    processes.two(given_to_one, str(tmp_path))
+
+
 def test_one_process_needs_no_distributed(monkeypatch):
     """Not even where somebody's launcher says that there are more: only a group that was joined counts."""
     monkeypatch.setenv("RANK", "1")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
@@ -92,6 +93,7 @@ def one_of_two(rank, folder, file, port):
         pytest.raises(ValueError, match="another process is at work" if rank == 0 else "the first process"),
     ):
         train(configure(FEW), Runtime(out=locked, quiet=True))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("isotherm")]
     world.leave()
 
 

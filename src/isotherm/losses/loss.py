@@ -102,6 +102,7 @@ class Loss(nn.Module):
         """The loss of the views; the class says what `negatives` and `weights` are."""
         if world.by_ring():
             refuse_ring(self)
+        refuse_unlike(views, negatives=negatives, weights=weights)
         with full_precision(views):
             return self.weighted(lambda loss: loss.of_views(views, negatives), views, weights)
 
@@ -156,6 +157,17 @@ def refuse_ring(loss: Loss) -> None:
     """Refuse a loss that cannot do with visiting candidates, in one sentence."""
     if loss.without_ring:
         raise ValueError(f'{type(loss).__name__} {loss.without_ring}: use exchange "gather" instead of "ring".')
+
+
+def refuse_unlike(views: Sequence[Tensor], **options: Tensor | None) -> None:
+    """Refuse what some processes are given and others are not: they would wait for each other for ever, or abort."""
+    if world.size() == 1 or not views or not isinstance(views[0], Tensor):
+        return
+    everyone = world.everyone([int(value is not None) for value in options.values()], views[0].device)
+    for name, given in zip(options, zip(*everyone, strict=True), strict=True):
+        if len(set(given)) > 1:
+            have, lack = ([rank for rank, it in enumerate(given) if it == wanted] for wanted in (1, 0))
+            raise ValueError(f"every process must give {name}, or none: processes {have} give them and {lack} do not.")
 
 
 def full_precision(views: Sequence[Tensor]) -> torch.autocast:

@@ -12,7 +12,7 @@ from isotherm import temperature as temperatures
 from isotherm import world
 from isotherm.checks import number, one_of, positive
 from isotherm.engine import Elementwise, LogSumExp, Total, reduce
-from isotherm.losses.loss import Loss, full_precision, uncompiled
+from isotherm.losses.loss import Loss, full_precision, refuse_unlike, uncompiled
 from isotherm.pairing import as_views, cross_view, labelled
 from isotherm.temperature import scaled
 from isotherm.types import Pairs, Reduction, TemperatureLike
@@ -261,6 +261,7 @@ class SupConLoss(Loss):
                     f"labels are missing: loss(embeddings, labels) or loss({_listed(embeddings)}labels=y)."
                 )
             *embeddings, labels = embeddings  # type: ignore[assignment]
+        refuse_unlike(embeddings, weights=weights)
         with full_precision(embeddings):
             z = embeddings[0]
             if len(embeddings) > 1:

@@ -193,7 +193,10 @@ class Runtime:
     resume: bool = setting(False, "continue the run in --out, or start it if there is none")
     device: str = setting("auto", "auto, cpu, cuda, mps")
     checkpoint: float = setting(30.0, "seconds between checkpoints, at least; 0: after every step")
-    timeout: float = setting(1800.0, "with several processes: seconds after which one that does not answer is lost")
+    timeout: float = setting(1800.0, "with several processes: seconds that they wait for one that measures or reads")
+    silence: float = setting(
+        100.0, "with several processes: seconds after which one without a sign of life, or stuck in a step, is lost"
+    )
     exchange: world.Exchange = setting(
         "gather", "with several processes: gather candidates, or a ring of them, which needs less memory"
     )
@@ -210,5 +213,6 @@ class Runtime:
             raise ValueError(f"log_every must be 1 or more, got {self.log_every}.")
         one_of("exchange", self.exchange, get_args(world.Exchange))
         positive("timeout", self.timeout)
+        positive("silence", self.silence)
         if self.prefetch < 0 or not self.checkpoint >= 0:
             raise ValueError(f"prefetch and checkpoint must be 0 or more, got {self.prefetch} and {self.checkpoint}.")

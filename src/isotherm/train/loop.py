@@ -88,7 +88,7 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
     keep_freed_memory()
     fabric = fabric_for(config, place)
     with ExitStack() as held:
-        held.enter_context(world.company(place.timeout))
+        held.enter_context(world.company(place.timeout, place.silence))
         held.enter_context(world.exchange(place.exchange))
         folder = runs.taken(place.out, config, place.resume)
         finished = _by_the_first(lambda: held.enter_context(folder), fabric.device)
@@ -225,6 +225,7 @@ class Run:
             if self.saved_step != self.state.step:
                 self._save()
             self.progress.note("measuring the result")
+            world.doing("measuring the result")
             result = self._finish()
         world.wait()
         return result
@@ -245,6 +246,7 @@ class Run:
             state.method.loss.temperature = tau.at(epoch)
         end = min((epoch + 1) * each, self.steps)
         while state.step < end:
+            world.doing(f"reading for epoch {epoch + 1}")
             batches = self.loader.epoch(epoch, state.step - epoch * each)
             with suppress(Again):  # the batches of the steps that are made again are dealt again
                 for batch in itertools.islice(batches, end - state.step):
@@ -274,6 +276,11 @@ class Run:
             self.stepper.advance(batch)
         except NotFinite as error:
             raise self._diverged(error.loss, batch) from None
+        self._tell_the_others()
+
+    def _tell_the_others(self) -> None:
+        """That this process is as far as this; the next step is soon to come where nothing is queued or compiled."""
+        world.taken(self.state.step, steady=self.device.type == "cpu" and not self.place.compile)
 
     def _look(self, *flags: bool) -> list[bool]:
         """Wait for the steps since the last look and record them; which of the flags are up on any process."""
@@ -334,6 +341,7 @@ class Run:
         if state.skipped:
             line["skipped"] = state.skipped
         if monitor_due(start, state.step, self.steps, config.monitor) and self.leader:
+            world.doing(f"measuring after step {state.step}")
             measures = self._monitor(config.monitor_images)
             line |= measures
             by = state.built.material.criterion
@@ -391,6 +399,7 @@ class Run:
 
     def _save(self) -> None:
         began = time.monotonic()
+        world.doing(f"saving after step {self.state.step}")
         if self.metrics is not None:
             precision = self.fabric.strategy.precision.state_dict()
             save_checkpoint(self.out / runs.CHECKPOINT, self.state.saved(precision, self.metrics.length()))
@@ -398,6 +407,7 @@ class Run:
         self.saved_step = self.state.step
         self.state.last_save = time.monotonic()
         self.state.save_seconds = self.state.last_save - began
+        self._tell_the_others()
 
     def _finish(self) -> RunResult:
         """Measure, export, and say that it is done."""
