@@ -6,6 +6,8 @@ import pytest
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # workers of studies take several threads, which else wait at work
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist gives its processes 80: tables are as wide as without a terminal
+
 import torch
 
 from isotherm import doors
