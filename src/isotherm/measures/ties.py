@@ -1,4 +1,4 @@
-"""Whose class the nearest neighbour of an item has, where a rounded similarity cannot tell: exactly, and fair to ties."""
+"""Whose class an item's nearest neighbour has where a rounded similarity cannot tell: exactly, and fair to ties."""
 
 from __future__ import annotations
 
