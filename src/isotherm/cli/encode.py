@@ -11,6 +11,10 @@ from isotherm.files import STDOUT, check_places, put_json
 
 NAMES = ("embed", "encode")
 """Two names of one command."""
+FEATURES = (
+    "These are the encoder's features, without the head whose output the run's loss sees: a temperature for that loss is "
+    "what `isotherm evaluate` recommends."
+)
 ENCODE = """
 embeddings of a set, of image files or of texts by a run
 
@@ -64,7 +68,7 @@ isotherm search runs/first query.png --images photos
 
 def run_encode(arguments: argparse.Namespace) -> None:
     from isotherm.evaluate.embed import embed_set, is_data
-    from isotherm.evaluate.encode import encode, open_embedder, write
+    from isotherm.evaluate.encode import ImageTextModality, encode, modality_at, open_embedder, write
 
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -87,6 +91,8 @@ def run_encode(arguments: argparse.Namespace) -> None:
         console.print(each, highlight=False)
     shapes = [f"{name} {z.shape[0]:,} × {z.shape[1]}" for name, z in encoded.arrays().items() if z.ndim == 2]
     console.print(f"{', '.join(shapes)}: written to {arguments.out}", highlight=False)
+    if modality_at(Path(arguments.source)) not in (None, ImageTextModality):
+        console.print(FEATURES, highlight=False, soft_wrap=True)
 
 
 def run_search(arguments: argparse.Namespace) -> None:
