@@ -1,9 +1,12 @@
 """What is said of embeddings about which little can be said: one point, and few items."""
 
+import json
+
 import numpy as np
 import pytest
 
 import isotherm
+from isotherm.cli import main
 from isotherm.inspect import describe
 
 RANDOM = np.random.default_rng(0)
@@ -39,3 +42,10 @@ def test_a_temperature_is_one_for_a_loss_on_these_vectors():
     advice = isotherm.inspect(RANDOM.standard_normal((300, 16))).health.advice
     assert advice.reasoning.startswith("For a loss on these vectors: between τ")
     assert "isotherm embed" in advice.more
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--json", "-"]])
+def test_json_alone_goes_to_standard_output(tmp_path, capsys, words):
+    np.save(tmp_path / "z.npy", RANDOM.standard_normal((60, 8)))
+    assert main(["inspect", str(tmp_path / "z.npy"), *words]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 60

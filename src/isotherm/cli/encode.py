@@ -12,8 +12,8 @@ from isotherm.files import STDOUT, check_places, put_json
 NAMES = ("embed", "encode")
 """Two names of one command."""
 FEATURES = (
-    "These are the encoder's features, without the head whose output the run's loss sees: a temperature for that loss is "
-    "what `isotherm evaluate` recommends."
+    "These are the encoder's features, without the head whose output the run's loss sees: a temperature for that loss "
+    "is what `isotherm evaluate` recommends."
 )
 ENCODE = """
 embeddings of a set, of image files or of texts by a run
@@ -61,8 +61,8 @@ isotherm search runs/first query.png --images photos
         "--images", type=Path, required=True, metavar="P", help="a folder of images, or what `isotherm encode` wrote"
     )
     search.add_argument("--top", type=terminal.positive, default=12, metavar="N", help="how many to show (12)")
-    search.add_argument("--html", type=Path, metavar="FILE", help="a page with the images")
-    search.add_argument("--json", type=Path, metavar="FILE", help="paths and similarities; - for standard output")
+    search.add_argument("--html", type=terminal.file, metavar="FILE", help="a page with the images")
+    terminal.add_json(search)
     search.set_defaults(run=run_search)
 
 

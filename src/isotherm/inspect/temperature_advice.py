@@ -190,8 +190,8 @@ def advise(queries: Queries, against: str = "") -> Advice:
         profile_reach=profile,
         reasoning=(
             f"For a loss on these vectors: between τ = {low:g} and τ = {high:g} a query's repulsion amounts to "
-            f"{LOW:.0%} to {HIGH:.0%} of its negatives (exp H(r), mean over {len(queries.s)} queries). Below, the nearest few take it all{own}; "
-            "above, most negatives count alike and the loss hardly tells hard from easy."
+            f"{LOW:.0%} to {HIGH:.0%} of its negatives (exp H(r), mean over {len(queries.s)} queries). Below, the "
+            f"nearest few take it all{own}; above, most negatives count alike and the loss hardly tells hard from easy."
         ),
         more=(
             "The part reached hardly depends on how many negatives there are, so the range holds for another batch "
