@@ -98,3 +98,10 @@ def test_an_array_that_is_no_table_is_told_its_shape(tmp_path, array, words):
     np.save(tmp_path / "z.npy", array)
     with pytest.raises(ValueError, match=words):
         read(tmp_path / "z.npy")
+
+
+def test_labels_that_lie_on_their_side_are_asked_about(tmp_path):
+    np.save(tmp_path / "z.npy", Z)
+    np.save(tmp_path / "y.npy", np.zeros((1, 50), dtype=int))
+    with pytest.raises(ValueError, match=r"1 rows for 50 embeddings\. Is it transposed\?"):
+        read(tmp_path / "z.npy", labels=tmp_path / "y.npy")

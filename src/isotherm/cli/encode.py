@@ -68,7 +68,8 @@ isotherm search runs/first query.png --images photos
 
 def run_encode(arguments: argparse.Namespace) -> None:
     from isotherm.evaluate.embed import embed_set, is_data
-    from isotherm.evaluate.encode import ImageTextModality, encode, modality_at, open_embedder, write
+    from isotherm.evaluate.encode import encode, modality_at, open_embedder, write
+    from isotherm.train.modality import ImageTextModality
 
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:

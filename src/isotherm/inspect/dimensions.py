@@ -42,7 +42,7 @@ def _numberings(names: Mapping[str, Kind]) -> Iterator[list[str]]:
     return (numbered for numbered in stems.values() if len(numbered) > 1)
 
 
-def kind_of(texts: Sequence[str]) -> Kind:
+def kind_of(texts: Array) -> Kind:
     """What a column of texts holds: numbers, if more than half of its cells are one, or else something other."""
     numbers = [text for text in texts if is_number(text)]
     if 2 * len(numbers) <= len(texts):

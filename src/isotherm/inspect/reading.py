@@ -262,7 +262,9 @@ def _beside(
 def _as_many(name: str, column: Column, total: int, rows: Array | None) -> Any:
     """The column's rows, if it has one for each of the file's embeddings."""
     if not column.shape or column.shape[0] != total:
-        raise ValueError(f"{name} has {column.shape[0] if column.shape else 1:,} rows for {total:,} embeddings.")
+        turned = " Is it transposed?" if column.shape[-1:] == (total,) else ""
+        have = f"{column.shape[0] if column.shape else 1:,} rows for {total:,} embeddings"
+        raise ValueError(f"{name} has {have}.{turned}")
     return column.take(rows)
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def _width(batches: Iterator[Any]) -> int:
 
 def json_lines(path: Path) -> dict[str, Column]:
     """An object per line: lists of numbers are arrays, plain values columns; other values are left out."""
-    rows: list[dict[str, Any]] = []
+    rows: dict[int, dict[str, Any]] = {}
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -128,13 +129,15 @@ def json_lines(path: Path) -> dict[str, Column]:
                 row = None
             if not isinstance(row, dict):
                 raise ValueError(f"{path}: line {number} is no object of JSON ({{…}}).")
-            rows.append(row)
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: column for name in names if (column := _values(path, name, [row.get(name) for row in rows]))}
+            rows[number] = row
+    names = dict.fromkeys(name for row in rows.values() for name in row)
+    values = {name: {number: row.get(name) for number, row in rows.items()} for name in names}
+    return {name: column for name in names if (column := _values(path, name, values[name]))}
 
 
-def _values(path: Path, name: str, values: list[Any]) -> Column | None:
+def _values(path: Path, name: str, by_line: dict[int, Any]) -> Column | None:
     """One key of every line; a list that is missing is no number."""
+    values = list(by_line.values())
     width = next((len(value) for value in values if isinstance(value, list)), None)
     if width is None:
         if not all(isinstance(value, str | int | float | None) for value in values):
@@ -143,13 +146,20 @@ def _values(path: Path, name: str, values: list[Any]) -> Column | None:
         return at_hand(np.array(values, dtype=np.int64 if whole else object))
     nothing = [np.nan] * width
     lists = [nothing if value is None else value for value in values]
-    if any(not isinstance(value, list) or len(value) != width for value in lists):
-        raise ValueError(f"{path}: the values of '{name}' are not all lists of {width} numbers.")
+    for line, value in zip(by_line, lists, strict=True):
+        if not isinstance(value, list) or len(value) != width:
+            raise ValueError(f"{path}: the values of '{name}' are not all lists of {width} numbers: line {line}.")
     try:
         array = np.array(lists, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: '{name}' holds something that is no number.") from error
+        wrong = (line for line, value in by_line.items() if value and not all(map(_is_real, value)))
+        said = "".join(f" in line {line}" for line in islice(wrong, 1))
+        raise ValueError(f"{path}: '{name}' holds something that is no number{said}.") from error
     return at_hand(array)
+
+
+def _is_real(value: object) -> bool:
+    return value is None or isinstance(value, int | float)
 
 
 def lines(path: Path) -> dict[str, Column]:
