@@ -16,7 +16,10 @@ Word = TypeVar("Word", bound=str)
 def did_you_mean(name: str, known: Iterable[str], listed: Sequence[str] | None = None, lead: str = "there is") -> str:
     """The end of a sentence about an unknown name: the nearest known one, else all of them, or those to be `listed`."""
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=1)
+    small = {each.lower(): each for each in reversed(known)}
+    close = difflib.get_close_matches(name, known, n=1) or [
+        small[each] for each in difflib.get_close_matches(name.lower(), small, n=1)
+    ]
     if close:
         return f"; did you mean '{close[0]}'?"
     listed = known if listed is None else listed

@@ -118,7 +118,7 @@ class Monitor:
         unit = torch.nn.functional.normalize(z.double(), dim=1)
         values = {
             "uniformity": uniformity(z),
-            "mean_similarity": float((unit.sum(0).square().sum() - n) / (n * (n - 1))),
+            "mean_similarity": min(1.0, float((unit.sum(0).square().sum() - n) / (n * (n - 1)))),
             "effective_rank": effective_rank(z),
             "rankme": rankme(z),
         }

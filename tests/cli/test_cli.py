@@ -52,7 +52,18 @@ def test_one_loss_is_shown_with_its_equation(capsys):
             ["bench", "losses", "--pairs", "0"],
             "isotherm bench losses: argument --pairs: must be a whole number, 1 or more; got '0'",
         ),
-        (["losses", "--colour"], "isotherm: unrecognized arguments: --colour"),
+        (["losses", "--colour"], "isotherm losses: no option '--colour'; there is: --help."),
+        (
+            ["inspect", "z.npy", "--fial-on", "bad"],
+            "isotherm inspect: no option '--fial-on'; did you mean '--fail-on'?",
+        ),
+        (["inspect", "z.npy", "--label=y"], "isotherm inspect: no option '--label'; did you mean '--labels'?"),
+        (["study", "chen-li", "--scal", "tiny"], "isotherm study: no option '--scal'; did you mean '--scale'?"),
+        (
+            ["inspect", "z.npy", "--html", "pages/"],
+            "isotherm inspect: argument --html: pages/ is a folder; name a file, such as pages/page.html",
+        ),
+        (["losses", "ntxent"], "isotherm: no loss 'ntxent'; did you mean 'NTXentLoss'?"),
     ],
 )
 def test_mistakes_get_one_line_and_exit_code_2(capsys, arguments, line):

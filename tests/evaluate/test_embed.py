@@ -25,7 +25,9 @@ def embed(*words):
 
 def test_a_set_is_embedded_with_its_labels_and_ids(trained, tmp_path, capsys):
     assert embed(trained, "digits", "--split", "test", "--out", tmp_path / "z.npz") == 0
-    assert "embeddings 360 × " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "embeddings 360 × " in said
+    assert "without the head whose output the run's loss sees" in said
     images = load("digits", "test")
     with np.load(tmp_path / "z.npz") as z:
         wanted = features(runs.load_encoder(trained), images.pixels.float() / 255)

@@ -136,6 +136,9 @@ def test_the_page_of_an_evaluation_says_what_the_probes_said_first(run, tmp_path
     assert main(["evaluate", str(run), "--probe", "knn,linear", "--html", str(tmp_path / "a.html")]) == 0
     text = (tmp_path / "a.html").read_text()
     assert '<p class="kicker">Isotherm evaluate</p><h1>Evaluation of a</h1>' in text
+    verdict = text.partition('<p class="verdict')[2].partition("</p>")[0]
+    assert "Embedding: " in verdict
+    assert "knn" not in verdict  # the embedding's mark is none of the accuracy
     text = text[text.index("<main>") :]
     assert text.index("knn, k = 20") < text.index(">Embedding<") < text.index(">Findings<")
     assert "95 % interval" in text

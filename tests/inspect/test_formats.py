@@ -112,8 +112,8 @@ def test_an_empty_line_in_a_column_of_labels_is_a_label_that_is_missing(tmp_path
     [
         ('{"z": [1, 2]}\n[3]\n', "line 2 is no object of JSON"),
         ('{"z": [1, 2]}\nnonsense\n', "line 2 is no object of JSON"),
-        ('{"z": [1, 2]}\n{"z": [1]}\n', "'z' are not all lists of 2 numbers"),
-        ('{"z": [1, "a"]}\n', "'z' holds something that is no number"),
+        ('{"z": [1, 2]}\n{"z": [1]}\n', "'z' are not all lists of 2 numbers: line 2"),
+        ('{"z": [1, 2]}\n\n{"z": [1, "a"]}\n', "'z' holds something that is no number in line 3"),
         ('{"z": 1}\n{"z": 2}\n', "2-D"),
         ("", "cannot be read|holds no"),
     ],

@@ -142,9 +142,13 @@ def bad(z=CLUSTERS, **changes):
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        (bad(rows={7: np.nan, 300: np.inf}), {}, r"2 of 400 rows hold NaN or infinite numbers: rows 7, 300\..*--drop"),
+        (
+            bad(rows={7: np.nan, 300: np.inf}),
+            {},
+            r"2 of 400 rows hold NaN, infinite or missing numbers: rows 7, 300\..*--drop",
+        ),
         (bad(rows={12: 0}), {}, "1 of 400 rows hold nothing but zeros, which have no direction: row 12"),
-        (CLUSTERS[:, 0], {}, r"a 2-D array is wanted, one row per item; it has array 400"),
+        (CLUSTERS[:, 0], {}, r"a 2-D array is wanted, one row per item; it has one of shape .400,."),
         (CLUSTERS[:, :1], {}, "holds 400 × 1: one number an item; an embedding has 2 dimensions or more"),
         (CLUSTERS[None], {}, "2-D array"),
         (CLUSTERS[:1], {}, "1 usable embeddings; at least 2"),

@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from isotherm import __version__, extras, screen
 from isotherm.checks import did_you_mean
@@ -38,6 +38,20 @@ from isotherm.cli import (
 
 
 class _Parser(argparse.ArgumentParser):
+    """Refuses in one line what it does not know: an option is written out, and a wrong one is told the nearest."""
+
+    def __init__(self, *words: Any, **settings: Any) -> None:
+        super().__init__(*words, **{"allow_abbrev": False, **settings})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Here, in the parser of the command itself, which alone knows its options."""
+        arguments, rest = super().parse_known_args(args, namespace)
+        wrong = next((word.partition("=")[0] for word in rest if word.startswith("--") and word != "--"), None)
+        if wrong is not None:
+            known = [word for word in self._option_string_actions if word.startswith("--")]
+            self.error(f"no option '{wrong}'{did_you_mean(wrong, known)}")
+        return arguments, rest
+
     def error(self, message: str) -> NoReturn:
         wrong = re.match(r"argument .*: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if wrong:

@@ -49,8 +49,8 @@ def add(commands: terminal.Commands) -> None:
     detecting.add_argument("--normalize", metavar="N", help="cifar10, imagenet, … (what the encoder says)")
     detecting.add_argument("--out", type=Path, metavar="DIR", help="keep what is finished here, and go on from it")
     detecting.add_argument("--trust-code", action="store_true", help="run code that a run names")
-    detecting.add_argument("--html", type=Path, metavar="OUT", help="write a page")
-    detecting.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
+    detecting.add_argument("--html", type=terminal.file, metavar="OUT", help="write a page")
+    terminal.add_json(detecting)
     detecting.set_defaults(run=_detect)
 
 

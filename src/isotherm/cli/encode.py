@@ -11,6 +11,10 @@ from isotherm.files import STDOUT, check_places, put_json
 
 NAMES = ("embed", "encode")
 """Two names of one command."""
+FEATURES = (
+    "These are the encoder's features, without the head whose output the run's loss sees: a temperature for that loss "
+    "is what `isotherm evaluate` recommends."
+)
 ENCODE = """
 embeddings of a set, of image files or of texts by a run
 
@@ -57,14 +61,15 @@ isotherm search runs/first query.png --images photos
         "--images", type=Path, required=True, metavar="P", help="a folder of images, or what `isotherm encode` wrote"
     )
     search.add_argument("--top", type=terminal.positive, default=12, metavar="N", help="how many to show (12)")
-    search.add_argument("--html", type=Path, metavar="FILE", help="a page with the images")
-    search.add_argument("--json", type=Path, metavar="FILE", help="paths and similarities; - for standard output")
+    search.add_argument("--html", type=terminal.file, metavar="FILE", help="a page with the images")
+    terminal.add_json(search)
     search.set_defaults(run=run_search)
 
 
 def run_encode(arguments: argparse.Namespace) -> None:
     from isotherm.evaluate.embed import embed_set, is_data
-    from isotherm.evaluate.encode import encode, open_embedder, write
+    from isotherm.evaluate.encode import encode, modality_at, open_embedder, write
+    from isotherm.train.modality import ImageTextModality
 
     console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -87,6 +92,8 @@ def run_encode(arguments: argparse.Namespace) -> None:
         console.print(each, highlight=False)
     shapes = [f"{name} {z.shape[0]:,} × {z.shape[1]}" for name, z in encoded.arrays().items() if z.ndim == 2]
     console.print(f"{', '.join(shapes)}: written to {arguments.out}", highlight=False)
+    if modality_at(Path(arguments.source)) not in (None, ImageTextModality):
+        console.print(FEATURES, highlight=False, soft_wrap=True)
 
 
 def run_search(arguments: argparse.Namespace) -> None:

@@ -89,9 +89,12 @@ def _add_evaluate(commands: terminal.Commands) -> None:
         "--trust-code", action="store_true", help="run code that a model brings, or of an encoder or data the run names"
     )
     evaluate.add_argument(
-        "--html", type=Path, metavar="OUT", help="write a page: what the probes say, what the embedding is like"
+        "--html",
+        type=terminal.file,
+        metavar="OUT",
+        help="write a page: what the probes say, what the embedding is like",
     )
-    evaluate.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
+    terminal.add_json(evaluate)
     transfer.about_encoders(evaluate)
     transfer.about_tuning(evaluate)
     evaluate.add_argument(
@@ -141,8 +144,8 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drop", action="store_true", help="leave out rows with NaN, without direction, or without a label"
     )
-    parser.add_argument("--html", type=Path, metavar="OUT", help="write a self-contained page")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
+    parser.add_argument("--html", type=terminal.file, metavar="OUT", help="write a self-contained page")
+    terminal.add_json(parser)
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:

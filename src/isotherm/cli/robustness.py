@@ -43,8 +43,8 @@ def run(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--equal", action="store_true", help="regular runs learn from as few images as the unequal ones"
     )
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write every number (-: to standard output)")
-    parser.add_argument("--html", type=Path, metavar="OUT", help="write a page")
+    terminal.add_json(parser)
+    parser.add_argument("--html", type=terminal.file, metavar="OUT", help="write a page")
     arguments, settings = parser.parse_known_args(list(argv))
     console = terminal.console(stderr=arguments.json == STDOUT)
     with terminal.mistakes(), terminal.progress(console) as note:

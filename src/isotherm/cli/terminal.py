@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotherm import screen
@@ -54,6 +55,19 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; got '{text}'")
     return int(text)
+
+
+def file(text: str) -> Path:
+    """Where one file goes."""
+    if text.endswith(("/", os.sep)):
+        raise argparse.ArgumentTypeError(f"{text} is a folder; name a file, such as {text}page.html")
+    return Path(text)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """`--json FILE`; alone, or with a dash, to standard output."""
+    said = "write every number (alone, or -: to standard output)"
+    parser.add_argument("--json", type=file, nargs="?", const=STDOUT, metavar="OUT", help=said)
 
 
 def seconds(text: str) -> float:

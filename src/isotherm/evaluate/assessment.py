@@ -97,9 +97,11 @@ def page_of(name: str, assessment: Assessment, embedding: Embedding, options: Op
     lead = f"What the encoder knows, by the probes; and what {items} is like."
     if assessment.unfinished:
         lead = f"The run is at {assessment.unfinished} {lead}"
+    rows = [(table.heads, row) for table in assessment.tables()[:1] for row in table.rows[:1]]
+    first = "".join(f"{row[0]}: {heads[1]} {row[1]}. " for heads, row in rows)
     page = Page(
         f"Evaluation of {name}",
-        lead,
+        first + lead,
         kicker="Isotherm evaluate",
         footer=footer(options.seed),
         verdict=_verdict(assessment),
@@ -118,13 +120,11 @@ def page_of(name: str, assessment: Assessment, embedding: Embedding, options: Op
 
 
 def _verdict(assessment: Assessment) -> Finding | None:
-    """What the first probe says and how the embedding fares, in a line."""
-    rows = [(table.heads, row) for table in assessment.tables()[:1] for row in table.rows[:1]]
-    first = [f"{row[0]}: {heads[1]} {row[1]}." for heads, row in rows]
+    """How the embedding fares, in a line; a probe's accuracy is neither good nor bad by itself."""
     if assessment.health is None:
-        return Finding("good", first[0]) if first else None
+        return None
     health = verdict_of(assessment.health.findings)
-    return replace(health, text=" ".join([*first, f"Embedding: {health.text[0].lower()}{health.text[1:]}"]))
+    return replace(health, text=f"Embedding: {health.text[0].lower()}{health.text[1:]}")
 
 
 def warned(health: Health, unfinished: str) -> Health:

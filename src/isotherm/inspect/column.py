@@ -23,6 +23,16 @@ class Column:
     """The given rows (all of them for None), as an array or a tensor."""
     refusal: str | None = None
     """Why it cannot be taken."""
+    dimensions: tuple[str, ...] = ()
+    """Of a table with a column a dimension: their names."""
+
+    def without(self, name: str) -> Column:
+        """The same but for one dimension, which turned out to be something else."""
+        if name not in self.dimensions:
+            return self
+        kept = [i for i, dimension in enumerate(self.dimensions) if dimension != name]
+        shape, names = (self.shape[0], len(kept)), tuple(self.dimensions[i] for i in kept)
+        return Column(shape, lambda rows: self.take(rows)[:, kept], self.refusal, names)
 
 
 def at_hand(values: Any) -> Column:

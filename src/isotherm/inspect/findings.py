@@ -19,7 +19,6 @@ from isotherm.measures.embedding import (
     CROWDED,
     EVEN,
     FEW_DIRECTIONS,
-    FEWEST,
     IDENTICAL,
     NEARLY_COLLAPSED,
     NO_BETTER,
@@ -32,6 +31,8 @@ from isotherm.report import Finding, number
 if TYPE_CHECKING:
     from isotherm.inspect.health import Health
 
+FEWEST = 50
+"""Items below which little can be said, and nothing is called good."""
 MOSTLY_FALSE = 0.5
 """Part of the repulsion on the query's own class."""
 REPEATED = 0.01
@@ -52,12 +53,13 @@ class Row:
 def describe(health: Health) -> list[Row]:
     """The measures that were taken, each with its healthy range and its level."""
     known = measures()
+    doubtful = health.n < FEWEST or health.around.spread == "bad"  # of one point nothing is healthy
     rows = []
     for name, value in health.values.items():
         measure = known[name]
         assert measure.healthy is not None
         healthy = measure.healthy(health.around)
-        if health.around.few and healthy.level == "good":
+        if doubtful and healthy.level == "good":
             healthy = replace(healthy, level=None)
         rows.append(Row(measure, value, healthy))
     return rows
@@ -101,7 +103,7 @@ def _geometry(health: Health) -> Iterator[Finding]:
             "stop-gradient, too strong a weight decay, a temperature far too high, or a cone around a common mean.",
             f"{said}; collapsed below {NEARLY_COLLAPSED:.0%} of it",
         )
-    elif health.around.few:
+    elif health.n < FEWEST:
         yield Finding(
             "look",
             f"{health.n} items are too few to say how well they are spread, or how many directions they use.",
@@ -125,7 +127,9 @@ def _geometry(health: Health) -> Iterator[Finding]:
         grave = "Dimensions have collapsed" if level == "bad" else "Few directions are used"
         classes = len(health.classes)
         reason = "a wider embedding would add nothing."
-        if classes > 2 and rank < classes and values.get("nearest_agreement", 0) > 0.9:
+        if health.around.spread == "bad":
+            reason = "so it is with one point."
+        elif classes > 2 and rank < classes and values.get("nearest_agreement", 0) > 0.9:
             reason = (
                 f"about as many as there are classes ({classes}): the classes have shrunk to points, which is fine for "
                 "these labels and poor for others."
@@ -191,6 +195,9 @@ def _labelled(health: Health) -> Iterator[Finding]:
     tolerance, agreement, chance = values["tolerance"], values["nearest_agreement"], health.chance or 0.0
     part = values["uniformity"] / health.limit
     rate = f"nearest neighbours agree in {agreement:.1%}, by chance {chance:.1%}"
+    if health.around.no_better_than_chance and health.around.spread == "bad":
+        yield Finding("look", "Neighbours agree no more often than by chance, as those in one point do.", rate)
+        return
     if health.around.no_better_than_chance:
         yield Finding(
             "bad",

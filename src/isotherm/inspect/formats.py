@@ -89,7 +89,7 @@ def _checked(path: Path, kind: str, column: Column) -> Column:
                 raise ValueError(f"{path} is damaged: it declares {wanted:,} rows, {len(result):,} came. Replace it.")
             return result
 
-    return Column(column.shape, take)
+    return Column(column.shape, take, dimensions=column.dimensions)
 
 
 def _npy(path: Path) -> dict[str, Column]:

@@ -292,7 +292,7 @@ def _classes(subject: Subject, names: Sequence[str]) -> tuple[tuple[Class, ...],
         Class(
             name=names[int(kinds[c])] if names else str(kinds[c].item()),
             items=int(counts[c]),
-            tolerance=float(tolerance[c]) if counts[c] > 1 else None,
+            tolerance=min(1.0, float(tolerance[c])) if counts[c] > 1 else None,
             agreement=float(agreement[c]) if counts[c] > 1 else None,
         )
         for c in range(len(kinds))

@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 
 from isotherm.inspect.column import LABEL_KEYS, Array, Column
+from isotherm.inspect.dimensions import left_out
 from isotherm.inspect.formats import arrays
+from isotherm.inspect.tables import other_separator
 from isotherm.report import Finding, number
 
 LIMIT = 250_000
@@ -80,6 +82,8 @@ def read(
     path = Path(path)
     columns = arrays(path)
     name, column = _matrix(path, columns, key)
+    if str(labels) in column.dimensions:
+        column = column.without(str(labels))
     total, d = column.shape
     notes: list[Finding] = []
     rows = _chosen(path, total, d, sample, seed, notes)
@@ -89,6 +93,7 @@ def read(
     missing = torch.zeros(len(z), dtype=torch.bool)
     if result := _beside(path, columns, labels, "labels", LABEL_KEYS, notes, but=name):
         codes, classes, missing = _classes(_as_many(result[0], result[1], total, rows), result[0])
+    notes += left_out(columns, column, [str(views), *(result or ())[:1]])
     second = None
     if views is not None and (other := _beside(path, columns, views, "views", (), notes, but=name)):
         if len(other[1].shape) != 2 or other[1].shape[1] != d:
@@ -178,7 +183,9 @@ def _chosen(path: Path, total: int, d: int, sample: int | None, seed: int, notes
 
 def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple[str, Column]:
     """The array that holds the embeddings."""
-    shapes = ", ".join(f"{name or 'array'} {'×'.join(map(str, c.shape))}" for name, c in list(columns.items())[:12])
+    shapes = ", ".join(f"{name or 'one of shape'} {_shape(c)}" for name, c in list(columns.items())[:12])
+    if columns and all(0 in column.shape for column in columns.values()):
+        raise ValueError(f"{path} is empty: it has {shapes}. Embeddings are a 2-D array, one row per item.")
     if key is not None:
         if key not in columns:
             raise ValueError(f"{path} has no '{key}'; it holds: {shapes}.")
@@ -191,7 +198,10 @@ def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple
             n = thin[0][0]
             raise ValueError(f"{path} holds {n:,} × 1: one number an item; an embedding has 2 dimensions or more.")
         if not fit:
-            raise ValueError(f"{path} holds no embeddings: a 2-D array is wanted, one row per item; it has {shapes}.")
+            raise ValueError(
+                f"{path} holds no embeddings: a 2-D array is wanted, one row per item; it has {shapes or 'nothing'}."
+                f"{other_separator(path)}"
+            )
         if len(fit) > 1 and not known:
             raise ValueError(f"{path} holds several arrays; say which with --key: {shapes}.")
         name = known[0] if known else fit[0]
@@ -199,6 +209,11 @@ def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple
     if len(column.shape) != 2 or column.shape[1] < 2:
         raise ValueError(f"{path}: embeddings must have shape (n, d) with d of 2 or more, got {tuple(column.shape)}.")
     return name, column
+
+
+def _shape(column: Column) -> str:
+    """3×4 of an array in two dimensions or more, (3,) of others."""
+    return "×".join(map(str, column.shape)) if len(column.shape) > 1 else str(column.shape)
 
 
 def _beside(
@@ -247,7 +262,9 @@ def _beside(
 def _as_many(name: str, column: Column, total: int, rows: Array | None) -> Any:
     """The column's rows, if it has one for each of the file's embeddings."""
     if not column.shape or column.shape[0] != total:
-        raise ValueError(f"{name} has {column.shape[0] if column.shape else 1:,} rows for {total:,} embeddings.")
+        turned = " Is it transposed?" if column.shape[-1:] == (total,) else ""
+        have = f"{column.shape[0] if column.shape else 1:,} rows for {total:,} embeddings"
+        raise ValueError(f"{name} has {have}.{turned}")
     return column.take(rows)
 
 
@@ -283,7 +300,7 @@ def _sound(z: Tensor, indices: Tensor, name: str, drop: bool, notes: list[Findin
     """Which rows can be used; an error unless the others may be dropped."""
     keep = torch.ones(len(z), dtype=torch.bool)
     for bad, what in (
-        (~torch.isfinite(z).all(1), "NaN or infinite numbers"),
+        (~torch.isfinite(z).all(1), "NaN, infinite or missing numbers"),
         ((z == 0).all(1), "nothing but zeros, which have no direction"),
     ):
         keep &= _kept(bad, f"hold {what}", indices, name, drop, notes)

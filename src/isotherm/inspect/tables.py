@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from isotherm.inspect.column import FLOATS, LABEL_KEYS, Array, Column, at_hand
+from isotherm.inspect.dimensions import Kind, dimensions, is_number, kind_of, numbers_of
 
 Batches = Callable[[list[str]], Iterator[Any]]
 """The batches of these columns of a file, in order, as pyarrow has them."""
@@ -45,7 +48,7 @@ def feather(path: Path) -> dict[str, Column]:
 
 
 def _arrow(path: Path, schema: Any, n: int, batches: Batches) -> dict[str, Column]:
-    """Lists of numbers as one array each; columns of fractions together, where there are no lists."""
+    """Lists of numbers as one array each; columns of numbers together, where there are no lists."""
     import pyarrow as pa  # noqa: PLC0415 - extra `parquet`
 
     def chosen(names: list[str], rows: Array | None) -> Iterator[Any]:
@@ -69,7 +72,8 @@ def _arrow(path: Path, schema: Any, n: int, batches: Batches) -> dict[str, Colum
     def plain(name: str) -> Callable[[Array | None], Array]:
         return lambda rows: np.concatenate([b.column(0).to_numpy(zero_copy_only=False) for b in chosen([name], rows)])
 
-    columns, wide = {}, []
+    columns: dict[str, Column] = {}
+    kinds: dict[str, Kind] = {}
     listed = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     for field in schema:
         if any(check(field.type) for check in listed):
@@ -77,15 +81,16 @@ def _arrow(path: Path, schema: Any, n: int, batches: Batches) -> dict[str, Colum
             columns[field.name] = Column((n, width), vectors(field.name, width))
         else:
             columns[field.name] = Column((n,), plain(field.name))
-            if pa.types.is_floating(field.type):
-                wide.append(field.name)
-    if len(wide) > 1 and not any(len(c.shape) == 2 for c in columns.values()):
+            whole = pa.types.is_integer(field.type)
+            kinds[field.name] = "fractions" if pa.types.is_floating(field.type) else "whole" if whole else "other"
+    wide = [] if any(len(c.shape) == 2 for c in columns.values()) else dimensions(kinds)
+    if wide:
 
         def together(rows: Array | None) -> Array:
             parts = [np.stack([c.to_numpy(zero_copy_only=False) for c in b.columns], 1) for b in chosen(wide, rows)]
             return np.concatenate(parts)
 
-        columns[FLOATS] = Column((n, len(wide)), together)
+        columns[FLOATS] = Column((n, len(wide)), together, dimensions=tuple(wide))
     return columns
 
 
@@ -113,7 +118,7 @@ def _width(batches: Iterator[Any]) -> int:
 
 def json_lines(path: Path) -> dict[str, Column]:
     """An object per line: lists of numbers are arrays, plain values columns; other values are left out."""
-    rows: list[dict[str, Any]] = []
+    rows: dict[int, dict[str, Any]] = {}
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -124,13 +129,15 @@ def json_lines(path: Path) -> dict[str, Column]:
                 row = None
             if not isinstance(row, dict):
                 raise ValueError(f"{path}: line {number} is no object of JSON ({{…}}).")
-            rows.append(row)
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: column for name in names if (column := _values(path, name, [row.get(name) for row in rows]))}
+            rows[number] = row
+    names = dict.fromkeys(name for row in rows.values() for name in row)
+    values = {name: {number: row.get(name) for number, row in rows.items()} for name in names}
+    return {name: column for name in names if (column := _values(path, name, values[name]))}
 
 
-def _values(path: Path, name: str, values: list[Any]) -> Column | None:
+def _values(path: Path, name: str, by_line: dict[int, Any]) -> Column | None:
     """One key of every line; a list that is missing is no number."""
+    values = list(by_line.values())
     width = next((len(value) for value in values if isinstance(value, list)), None)
     if width is None:
         if not all(isinstance(value, str | int | float | None) for value in values):
@@ -139,13 +146,20 @@ def _values(path: Path, name: str, values: list[Any]) -> Column | None:
         return at_hand(np.array(values, dtype=np.int64 if whole else object))
     nothing = [np.nan] * width
     lists = [nothing if value is None else value for value in values]
-    if any(not isinstance(value, list) or len(value) != width for value in lists):
-        raise ValueError(f"{path}: the values of '{name}' are not all lists of {width} numbers.")
+    for line, value in zip(by_line, lists, strict=True):
+        if not isinstance(value, list) or len(value) != width:
+            raise ValueError(f"{path}: the values of '{name}' are not all lists of {width} numbers: line {line}.")
     try:
         array = np.array(lists, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: '{name}' holds something that is no number.") from error
+        wrong = (line for line, value in by_line.items() if value and not all(map(_is_real, value)))
+        said = "".join(f" in line {line}" for line in islice(wrong, 1))
+        raise ValueError(f"{path}: '{name}' holds something that is no number{said}.") from error
     return at_hand(array)
+
+
+def _is_real(value: object) -> bool:
+    return value is None or isinstance(value, int | float)
 
 
 def lines(path: Path) -> dict[str, Column]:
@@ -156,34 +170,39 @@ def lines(path: Path) -> dict[str, Column]:
 def csv_columns(path: Path) -> dict[str, Column]:
     """Columns of texts, under the names in the first line; a single column, and numbers only, may do without.
 
-    Columns of fractions are one array, too: an embedding with a column a dimension.
+    Columns of numbers are one array, too: an embedding with a column a dimension.
     """
     with path.open(newline="", encoding="utf-8") as file:
-        table = list(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+        table = list(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
     while table and not table[-1]:
         table.pop()
+    headed = True
     single = max(map(len, table), default=0) == 1  # there an empty line is a value that is missing
     table = [row or [""] for row in table] if single else [row for row in table if row]
     if len({len(row) for row in table}) > 1:
-        raise ValueError(f"{path} has rows of different lengths.")
+        raise ValueError(f"{path} has rows of different lengths.{other_separator(path)}")
     if table and len(table[0]) == 1 and table[0][0].lower() not in LABEL_KEYS:
         table.insert(0, [""])
-    elif table and all(map(_is_number, table[0])):
+    elif table and not (headed := not all(map(is_number, table[0]))):
         table.insert(0, [str(i) for i in range(len(table[0]))])
     columns = {str(name): np.array(values) for name, *values in zip(*table, strict=True)}
     result = {name: at_hand(values) for name, values in columns.items()}
-    wide = [values.astype(np.float64) for values in columns.values() if _fractions(values)]
-    return result | ({FLOATS: at_hand(np.stack(wide, 1))} if len(wide) > 1 else {})
+    wide = dimensions({name: kind_of(values) for name, values in columns.items()}, headed)
+    if wide:
+        together = np.stack([numbers_of(columns[name]) for name in wide], 1)
+        result[FLOATS] = replace(at_hand(together), dimensions=tuple(wide))
+    return result
 
 
-def _fractions(values: Array) -> bool:
-    """Whether texts are numbers, and not all of them whole, as labels and ids are."""
-    return all(map(_is_number, values)) and not all(v.strip().lstrip("+-").isdecimal() for v in values)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def other_separator(path: Path) -> str:
+    """What to do about a table whose columns stand apart by something else than its ending says."""
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        return ""
+    with path.open(encoding="utf-8") as file:
+        first = [line for _, line in zip(range(3), file, strict=False)]
+    wanted = "," if path.suffix.lower() == ".csv" else "\t"
+    for sign, name in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
+        if sign != wanted and first and all(sign in line for line in first):
+            right = "commas, and decimal points in its numbers" if wanted == "," else "tabs"
+            return f" Its columns seem to be separated by {name}: save it with {right}."
+    return ""

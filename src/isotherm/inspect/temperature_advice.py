@@ -189,13 +189,15 @@ def advise(queries: Queries, against: str = "") -> Advice:
         tau_max=high,
         profile_reach=profile,
         reasoning=(
-            f"Between τ = {low:g} and τ = {high:g} a query's repulsion amounts to {LOW:.0%} to {HIGH:.0%} of its "
-            f"negatives (exp H(r), mean over {len(queries.s)} queries). Below, the nearest few take it all{own}; "
-            "above, most negatives count alike and the loss hardly tells hard from easy."
+            f"For a loss on these vectors: between τ = {low:g} and τ = {high:g} a query's repulsion amounts to "
+            f"{LOW:.0%} to {HIGH:.0%} of its negatives (exp H(r), mean over {len(queries.s)} queries). Below, the "
+            f"nearest few take it all{own}; above, most negatives count alike and the loss hardly tells hard from easy."
         ),
         more=(
             "The part reached hardly depends on how many negatives there are, so the range holds for another batch "
-            "size. It describes the embedding as it is: training at another τ moves it, so look again afterwards."
+            "size. It describes the embedding as it is: training at another τ moves it, so look again afterwards. "
+            "A run's loss sees what its head gives, which `isotherm evaluate` examines; `isotherm embed` writes the "
+            "encoder's features, whose range is another."
             f"\n\nFor DySTreSS take tau_min = {low:g} and tau_max = {high:g}: the sharp end for similarities around 0, "
             "where true negatives lie, the soft end towards ±1, where false negatives lie. That profile reaches "
             f"{profile:.0%} of the negatives."

@@ -210,7 +210,9 @@ def class_gap(subject: Any) -> Any:
     "neighbours of one class", ("pairwise",), needs=("embeddings", "labels"), better="higher", healthy=_agreement
 )
 def nearest_agreement(subject: Any) -> Any:
-    """How often an item's nearest neighbour has its class (among classes with 2 items or more)."""
+    """How often an item's nearest neighbour has its class (among classes with 2 items or more); of several that are
+    equally near, the part that has.
+    """
     return subject.nearest_agreement
 
 

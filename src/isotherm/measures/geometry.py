@@ -40,7 +40,8 @@ def uniformity(z: Tensor, t: float = 2.0) -> float:
     """
     pairs = _with_itself(z)
     (log_sums,) = reduce(pairs, LogSumExp(Linear(2 * positive("t", t))))
-    return float(log_sums.double().logsumexp(0) - 2 * t - math.log(len(log_sums) * pairs.negatives))
+    value = float(log_sums.double().logsumexp(0) - 2 * t - math.log(len(log_sums) * pairs.negatives))
+    return min(0.0, value)  # above it is rounding
 
 
 @takes_arrays
@@ -57,7 +58,7 @@ def tolerance(z: Tensor, labels: Tensor) -> float:
     pairs = float((counts * (counts - 1)).sum())
     if pairs == 0:
         raise ValueError("tolerance needs at least one class with 2 items.")
-    return float((sums.square().sum() - counts.sum()) / pairs)
+    return min(1.0, float((sums.square().sum() - counts.sum()) / pairs))
 
 
 @takes_arrays

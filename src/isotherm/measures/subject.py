@@ -112,11 +112,10 @@ class Subject:
     def agreement(self) -> tuple[Tensor, Tensor, Tensor]:
         """The classes that occur, their sizes, and how often an item's nearest neighbour is of its class too."""
         assert self.labels is not None
-        assert self.pairs.nearest_same is not None
-        assert self.pairs.nearest_other is not None
+        assert self.pairs.agreement is not None
         kinds, index, counts = torch.unique(self.labels, return_inverse=True, return_counts=True)
-        agrees = (self.pairs.nearest_same >= self.pairs.nearest_other).double()
-        return kinds, counts, torch.zeros(len(kinds), dtype=torch.float64).index_add(0, index, agrees) / counts
+        agrees = self.pairs.agreement
+        return kinds, counts, agrees.new_zeros(len(kinds)).index_add(0, index, agrees) / counts
 
     @cached_property
     def nearest_agreement(self) -> float | None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from isotherm.checks import positive
 from isotherm.measures.arrays import takes_arrays
+from isotherm.measures.ties import agreement
 from isotherm.pairing import unit
 
 BINS = 256
@@ -40,6 +41,8 @@ class Pairwise:
     """(N,): … to the nearest of its own class; −inf where there is none."""
     nearest_other: Tensor | None
     """(N,): … to the nearest of another class; −inf where there is none."""
+    agreement: Tensor | None
+    """(N,): the part of its nearest items that is of its class; there are several only where they are equally near."""
 
 
 @takes_arrays
@@ -66,16 +69,17 @@ def pairwise(z: Tensor, labels: Tensor | None = None, t: float = 2.0) -> Pairwis
     same, different = sweep.nearest
     if order is not None:
         back = order.argsort()
-        same, different = same[back], different[back]
+        same, different, z, classes = same[back], different[back], z[back], place
     return Pairwise(
-        uniformity=float((mass.sum() / (n * (n - 1))).log()),
+        uniformity=min(0.0, float((mass.sum() / (n * (n - 1))).log())),
         conditional_entropy=float((mass.log() - moment / mass).mean()),
-        mean_similarity=float((z.double().sum(0).square().sum() - n) / (n * (n - 1))),
+        mean_similarity=min(1.0, float((z.double().sum(0).square().sum() - n) / (n * (n - 1)))),
         histogram=(apart + together) // 2,
         same_class=together // 2 if labels is not None else None,
-        nearest=torch.maximum(same, different),
+        nearest=torch.maximum(same, different).clamp_max(1),
         nearest_same=same if labels is not None else None,
         nearest_other=different if labels is not None else None,
+        agreement=agreement(z, classes, same, different) if classes is not None else None,
     )
 
 
