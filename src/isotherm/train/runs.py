@@ -51,8 +51,9 @@ def taken(out: Path, config: Config, resume: bool) -> Iterator[RunResult | None]
         return
     with alone(out):
         finished = looked_into(out, config, resume)  # somebody may have been here meanwhile
-        if finished is None and not _begun(out):
-            for name in _before_the_first_step(out):
+        if finished is None:
+            left = set() if _begun(out) else _before_the_first_step(out)
+            for name in (*left, REPLAY):  # the last of an earlier attempt, which says that it failed
                 (out / name).unlink(missing_ok=True)
         yield finished
 
