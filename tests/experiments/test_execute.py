@@ -240,13 +240,15 @@ def test_versions_and_unknown_data_are_told_where_runs_differ(tmp_path):
 
 
 def test_warnings_of_one_kind_are_counted_and_their_list_is_folded(tmp_path):
-    collapse = "the embedding has collapsed: all items lie at nearly one point (uniformity −0.00{}). Advice."
+    collapse = "warning: the embedding has collapsed: all items lie at nearly one point (uniformity −0.00{}). Advice."
     runs = [
         Record("NT-Xent", {}, seed, f"k{seed}", {"knn": 0.5}, 1.0, {}, tmp_path, fingerprint="f", warnings=(said,))
-        for seed, said in enumerate([collapse.format(1), collapse.format(2), "the features are worse: kNN 1%."])
+        for seed, said in enumerate(
+            [collapse.format(1), collapse.format(2), "warning: the features are worse: kNN 1%."]
+        )
     ]
     assert report.notes(Records(runs)) == [
-        "2 of 3 runs warn: the embedding has collapsed.", "NT-Xent, seed 2: the features are worse: kNN 1%.",
+        "2 of 3 runs warn: the embedding has collapsed.", "NT-Xent, seed 2: warning: the features are worse: kNN 1%.",
     ]  # fmt: skip
     page = Page("")
     report._show_missing(page, Records(runs))

@@ -34,6 +34,7 @@ from isotherm.report import Finding, Page, figures
 from isotherm.report.markdown import code, table, text
 from isotherm.screen import visible
 from isotherm.train.layers import flat
+from isotherm.train.result import WARNING
 
 FAIR = (
     "Runs of one seed have the same data and first weights and, where batch and epochs are the same, the same "
@@ -130,7 +131,8 @@ def warned(records: Records) -> dict[str, list[str]]:
     kinds: dict[str, list[str]] = {}
     for run in distinct(records):
         for warning in run.warnings:
-            kinds.setdefault(warning.partition(":")[0].rstrip("."), []).append(f"{run.name}: {warning}")
+            kind = warning.removeprefix(WARNING).partition(":")[0].rstrip(".")
+            kinds.setdefault(kind, []).append(f"{run.name}: {warning}")
     return kinds
 
 
