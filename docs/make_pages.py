@@ -1,4 +1,4 @@
-"""Write what is repeated from the code: tables in docs/api.md, the modules in docs/architecture.md, the help of train.
+"""Write what is repeated from the code: tables of docs/api.md and of the guides, docs/architecture.md, train's help.
 
     python docs/make_pages.py            write them
     python docs/make_pages.py --check    exit 1 if one is not current
@@ -19,12 +19,13 @@ from typing import Any
 
 from isotherm import measures, temperature
 from isotherm.cli import train
+from isotherm.experiments.claims import rules
 from isotherm.losses import catalogue
 from isotherm.train.lookup import TEMPERATURES
 
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "src/isotherm"
-PAGES = ("api.md", "architecture.md")
+PAGES = ("api.md", "architecture.md", "guides/add-a-study.md")
 MEASURES = (
     "uniformity tolerance alignment interclass_uniformity conditional_entropy local_separation effective_rank rankme "
     "lidar alpha_req hardness"
@@ -35,10 +36,15 @@ MEASURES = (
 def signature(thing: Callable[..., Any]) -> str:
     """Arguments with their defaults, without types: as somebody would type them."""
     arguments = [
-        p.name if p.default is p.empty else f"{p.name}={p.default!r}"
+        p.name if p.default is p.empty else f"{p.name}={_plain(p.default)!r}"
         for p in inspect.signature(thing).parameters.values()
     ]
     return f"{thing.__name__}({', '.join(arguments)})"
+
+
+def _plain(default: object) -> object:
+    """A default as it is typed: of a dataclass's field that is made anew, what is made."""
+    return {} if repr(default) == "<factory>" else default
 
 
 def first_paragraph(thing: Any) -> str:
@@ -70,6 +76,7 @@ def parts() -> dict[str, str]:
         "losses": table("loss", (entry.loss for entry in catalogue.losses())),
         "temperatures": table("temperature", (getattr(temperature, name) for name in TEMPERATURES)),
         "measures": table("measure", (getattr(measures, name) for name in MEASURES.split())),
+        "rules": table("rule", (getattr(rules, name) for name in rules.__all__)),
         "modules": "\n".join(modules()).strip(),
     }
 

@@ -17,6 +17,8 @@ import pytest
 
 from isotherm.cli import _parser, main
 from isotherm.experiments import find
+from isotherm.experiments.points import expand
+from isotherm.experiments.records import Record, Records
 from isotherm.train.commandline import parse
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +45,7 @@ for run, method in (("a", "simclr"), ("tau", "tau"), ("isogclr", "isogclr")):
 WRITTEN = {
     "README.md": ("mine.py", 1),
     "docs/guides/add-a-data-set.md": ("my_data.py", 0),
+    "docs/guides/add-a-study.md": ("wins_study.py", 0),
     "docs/guides/first-study.md": ("views_study.py", 0),
 }
 """Files that pages say to write: their names, and which block of Python they are."""
@@ -134,6 +137,30 @@ def test_a_command_of_a_page_is_understood(page, command, capsys, monkeypatch, w
     assert "run" in arguments
     if words[0] == "study" and "--list" not in words and not words[1].startswith("./"):
         assert words[1] in find.names()
+
+
+def test_the_study_of_the_guide_has_its_runs_and_judges_them(workshop, monkeypatch):
+    monkeypatch.chdir(workshop)
+    study = find.load("./wins_study.py")
+    points = expand(study, "cpu")
+    assert len(points) == 4 * 3
+    knn = {("MyLoss", 2.0): 0.93, ("MyLoss", 4.0): 0.8, ("MyLoss", 1.0): 0.5, ("NT-Xent", None): 0.9}
+    runs = [
+        Record(p.arm, p.varied, p.seed, p.name, {"knn": knn[p.arm, p.varied.get("loss.t")]}, 1.0, {}, workshop)
+        for p in points
+    ]
+    assert [claim.judge(Records(runs)).outcome for claim in study.claims] == ["held", "contradicted"]
+
+
+def test_the_imports_of_the_guide_to_losses_are_there(tmp_path):
+    (code,) = [text for language, text in blocks(ROOT / "docs/guides/add-a-loss.md") if language == "python"]
+    names: dict[str, object] = {}
+    exec(code, names)
+    page = (ROOT / "docs/guides/add-a-loss.md").read_text()
+    parts = page.partition("## What `per_query` is made of")[2].partition("\n\n## ")[0]
+    said = set(re.findall(r"`(Linear|Gaussian|scaled|Smooth|LogSumExp|Expectation|Total|reduce|apply_rows)\b", parts))
+    assert len(said) == 9
+    assert said <= names.keys()
 
 
 @pytest.mark.slow

@@ -96,6 +96,22 @@ def test_the_command_line_says_what_is_missing(bare):
     assert done.stderr.strip() == "isotherm: this needs rich: pip install 'isotherm[lab]'"
 
 
+@pytest.mark.parametrize("call", ["isotherm.train('runs/a', epochs=1)", "isotherm.load_encoder('runs/a')"])
+def test_python_says_what_is_missing(bare, call):
+    done = run_bare(bare, f"import isotherm\ntry: {call}\nexcept ImportError as error: print(error)")
+    assert re.fullmatch(r"this needs \w+: pip install 'isotherm\[lab\]'", done.stdout.strip()), done.stderr
+
+
+def test_every_public_name_is_there_without_the_extras_or_says_what_is_missing(bare):
+    code = """import isotherm
+for name in isotherm.__all__:
+    try: getattr(isotherm, name)
+    except ImportError as error: print(name, error)
+"""
+    done = run_bare(bare, code)
+    assert re.fullmatch(r"load_encoder this needs \w+: pip install .*", done.stdout.strip()), done.stderr
+
+
 @pytest.mark.slow
 def test_importing_losses_does_not_import_the_compiler():
     code = "import sys, isotherm.nn; print('torch._dynamo' in sys.modules)"

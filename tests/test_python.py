@@ -31,7 +31,7 @@ def test_the_same_call_takes_the_run_that_is_there_and_another_is_refused(run):
     settings = {"data": "digits", "images": 300, "epochs": 2, "batch": 100, "monitor_images": 200, "quiet": True}
     again = isotherm.train(run.out, **settings, **{"loss.temperature": 0.1})
     assert again.result == run.result
-    with pytest.raises(ValueError, match="holds a run with other settings"):
+    with pytest.raises(ValueError, match=r"holds a run with other settings .*\. Choose another folder\.$"):
         isotherm.train(run.out, **{**settings, "epochs": 3})
 
 

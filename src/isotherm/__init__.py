@@ -66,10 +66,12 @@ _ELSEWHERE = {
 
 def __getattr__(name: str) -> object:
     """A part of the public face, imported when it is first asked for: `import isotherm` alone imports no torch."""
-    if name in _ELSEWHERE:
-        return getattr(importlib.import_module(f"isotherm.{_ELSEWHERE[name]}"), name)
     if name in __all__:
-        return importlib.import_module(f"isotherm.{name}")
+        from isotherm import extras  # noqa: PLC0415 - it reads what is installed
+
+        with extras.named():
+            module = importlib.import_module(f"isotherm.{_ELSEWHERE.get(name, name)}")
+        return getattr(module, name) if name in _ELSEWHERE else module
     raise AttributeError(f"module 'isotherm' has no attribute '{name}'; it has: {', '.join(__all__)}.")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -52,6 +54,25 @@ EXTRAS = {
 def extra_of(library: str) -> str | None:
     """The extra that brings a library."""
     return next((name for name, extra in EXTRAS.items() if library in extra.libraries), None)
+
+
+def advice(missing: ModuleNotFoundError) -> str | None:
+    """What to do about a library that is not installed; None where no extra brings it."""
+    name = (missing.name or "").split(".")[0]
+    extra = extra_of(name)
+    return None if extra is None else f"this needs {name}: {command(extra)}"
+
+
+@contextmanager
+def named() -> Iterator[None]:
+    """Where a library is missing, the error says which extra brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        said = advice(missing)
+        if said is None or str(missing) == said:
+            raise
+        raise ModuleNotFoundError(said, name=missing.name, path=missing.path) from missing
 
 
 def command(extra: str) -> str:

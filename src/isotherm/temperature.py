@@ -308,6 +308,11 @@ def scaled(temperature: TemperatureLike, times: float = 1.0) -> engine.Elementwi
         return engine.Scaled(temperature, times) if temperature.requires_grad else engine.Linear(times / value)
     if isinstance(temperature, Learnable):
         return engine.Scaled(temperature.value(), times, (temperature.log_temperature,))
+    if isinstance(temperature, Schedule):
+        raise TypeError(
+            f"a {type(temperature).__name__} is a temperature over the epochs; a loss takes its value in one: "
+            "schedule.at(epoch). `isotherm train` takes the schedule."
+        )
     if not callable(temperature):
         return engine.Linear(times / positive("temperature", temperature))
     detach = bool(getattr(temperature, "detach", True))

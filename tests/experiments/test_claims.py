@@ -450,7 +450,12 @@ def test_a_probe_at_its_ceiling_is_told():
     assert judged.verdict.outcome == "undecided"
     assert judged.verdict.remedy.startswith("not on this data: ")
     assert {where.label for where in judged.points} == {"a", "b"}
-    assert judging.by_chance([judged]).startswith("If none of it were so, at most 0.1 of these 1")
+    assert judging.by_chance([judged]).startswith("If it were not so, it would be held by chance in at most 5%")
+    none = replace(judged, verdict=undecided("there is nothing"))
+    assert judging.by_chance([none]) == ""
+    assert judging.by_chance([judged, none]).startswith("One of them has an interval over seeds; if it were not so")
+    assert "at most 0.15 of these 3 claims" in judging.by_chance([judged] * 3)
+    assert judging.by_chance([judged, judged, none]).startswith("2 of them have an interval over seeds; if none")
 
 
 # compared

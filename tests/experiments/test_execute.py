@@ -17,7 +17,8 @@ from isotherm.experiments.measuring import attempt, carry_out, done
 from isotherm.experiments.points import expand
 from isotherm.experiments.progress import Progress
 from isotherm.experiments.records import FORMER, Record, Records, read
-from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, Scale, Study, Where
+from isotherm.report import Page
 from isotherm.train import runs
 from study_runs import carry_out_here
 
@@ -236,6 +237,36 @@ def test_versions_and_unknown_data_are_told_where_runs_differ(tmp_path):
     assert said == "The runs were made by different versions of isotherm: 2 (1 runs), 1 (1 runs)."
     (said,) = report.notes(Records([run(2, versions=new.versions)]))
     assert "learnt is not known" in said
+
+
+def test_warnings_of_one_kind_are_counted_and_their_list_is_folded(tmp_path):
+    collapse = "warning: the embedding has collapsed: all items lie at nearly one point (uniformity −0.00{}). Advice."
+    runs = [
+        Record("NT-Xent", {}, seed, f"k{seed}", {"knn": 0.5}, 1.0, {}, tmp_path, fingerprint="f", warnings=(said,))
+        for seed, said in enumerate(
+            [collapse.format(1), collapse.format(2), "warning: the features are worse: kNN 1%."]
+        )
+    ]
+    assert report.notes(Records(runs)) == [
+        "2 of 3 runs warn: the embedding has collapsed.", "NT-Xent, seed 2: warning: the features are worse: kNN 1%.",
+    ]  # fmt: skip
+    page = Page("")
+    report._show_missing(page, Records(runs))
+    openly, _, folded = page.html().partition("<details><summary>Runs that warn")
+    assert "2 of 3 runs warn" in openly
+    assert "uniformity" not in openly
+    assert folded.count("uniformity") == 2
+
+
+@pytest.mark.parametrize(("title", "said"), [("A paper", True), ("", False)])
+def test_a_study_without_a_paper_is_not_said_to_have_one(title, said, tmp_path):
+    claim = Claim("Mine wins.", "ours", rules.Ahead("knn", "a", "b", 0.01))
+    study = Study({}, [], {"smoke": Scale("", {})}, [claim], paper=Paper(title), name="mine", doc="Mine?")
+    run = Record("a", {}, 0, "k", {"knn": 0.5}, 1.0, {}, tmp_path, fingerprint="f")
+    report.tell(study, Records([run]), tmp_path, About("mine", "smoke", "digits", "isotherm study mine"))
+    page = (tmp_path / "report.html").read_text()
+    assert ("What the paper found" in page) == said
+    assert "docs/decisions" not in page
 
 
 # records alone

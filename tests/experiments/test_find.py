@@ -14,8 +14,10 @@ from isotherm import doors
 from isotherm.cli import main
 from isotherm.experiments import execute, find
 from isotherm.experiments import study as definitions
+from isotherm.experiments.claims.rules import Ahead
 from isotherm.experiments.points import expand
 from isotherm.experiments.records import read
+from isotherm.experiments.study import Where
 from isotherm.measures import catalogue
 
 pytestmark = pytest.mark.usefixtures("nobody_is_trusted")
@@ -115,6 +117,51 @@ def test_a_file_that_is_no_study_is_refused_in_one_sentence(text, said, tmp_path
     message = refusal(capsys, tmp_path / "bad_study.py", "--scale", "smoke", "--out", tmp_path / "out")
     assert re.search(said, message), message
     assert not (tmp_path / "out").exists()
+
+
+CLAIMED = (
+    '"""Does mine win?"""\nfrom isotherm.experiments.claims.rules import *\n'
+    "from isotherm.experiments.study import Arm, Claim, Scale, Study, Where\n"
+    "STUDY = Study(base={'monitor': 0}, arms=(Arm('ours', {'loss': 'TripletLoss'}, {'loss.margin': (0.1, 0.3)}), "
+    "Arm('usual', {'loss': 'NTXentLoss'})), scales={'smoke': Scale('', {'images': 60, 'epochs': 1, 'batch': 30, "
+    "'encoder.widths': [4]})}, claims=(Claim('Mine wins.', 'ours', RULE),))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("Ahead('knn', Where('ours', 0.3), Where('usual'), least=0.01)", "line 4: .*varied of Where must be a dict"),
+        ("Ahead('knn', 3, 'usual', least=0.01)", r"where of Ahead must be a Where\(arm, .*got 3"),
+        ("Ahead('knn', 'ours', 3, least=0.01)", r"rivals of Ahead must be a tuple of Where.*got 3"),
+        ("Ahead('knn', 'ours', ('usual', 3), least=0.01)", "rivals of Ahead must be a Where.*got 3"),
+        ("Ahead('knn', 'ours', 'usual', least='0.01')", "least of Ahead must be a number, got '0.01'"),
+        ("Ahead(3, 'ours', 'usual', least=0.01)", "measure of Ahead must be a word, got 3"),
+        ("Behind('knn', Where('ours'), 'usual', 0.01)", "arm of Behind must be a name of an arm"),
+        ("Where('ours')", r"rule of Claim must be a rule of claims\.rules, got Where"),
+        ("Trend", r"rule of Claim must be a rule of claims\.rules, got <class"),
+        ("Ahead('knn', 'our', 'usual', least=0.01)", "'Mine wins.' names the arm 'our'; did you mean 'ours'"),
+        ("Every([Ahead('knn', 'ours', 'others', least=0.01)])", "names the arm 'others'"),
+        ("Ahead('knn', Where('ours', {'loss.margin': 0.2}), 'usual', least=0.01)", "the arm has it at: 0.1, 0.3"),
+        ("Ahead('knn', 'ours', Where('usual', {'loss.margin': 0.1}), least=0.01)", "does not vary; it varies nothing"),
+        (
+            "Trend('knn', 'ours', 1, 'loss.margin')",
+            "never be decided: Trend needs 3 or more, and ours has 2 values",
+        ),
+    ],
+)
+@pytest.mark.parametrize("more", [["--list"], ["--plan"], ["--scale", "smoke"]])
+def test_a_claim_about_what_is_not_there_is_refused_before_any_run(rule, said, more, tmp_path, capsys):
+    (tmp_path / "claimed.py").write_text(CLAIMED.replace("RULE", rule))
+    message = refusal(capsys, tmp_path / "claimed.py", *more, *([] if "--list" in more else ["--out", tmp_path / "o"]))
+    assert re.search(said, message), message
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_arms_name_stands_for_all_of_the_arm():
+    by_name, by_point = Ahead("knn", "ours", "usual", least=0.01), Ahead("knn", Where("ours"), (Where("usual"),), 0.01)
+    assert by_name == by_point
+    assert by_name.rivals[0].label == "usual"
 
 
 def test_no_file_and_a_file_named_as_one_of_ours_are_refused(tmp_path, mine, capsys):

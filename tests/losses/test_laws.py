@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import isotherm
 from found import LOSSES
 from isotherm.cli import main
 from isotherm.losses import laws
@@ -106,7 +107,7 @@ def test_a_loss_in_a_file_is_checked_against_its_oracle(capsys, tmp_path):
     [
         ("import nothing_there", "A", "does not import: line 1: ModuleNotFoundError: No module named 'nothing_there'."),
         ("x = 1", "A", "has no 'A'; it has: x."),
-        ("A = 3", "A", "is no loss: a class that extends isotherm.nn.Loss is wanted, got 3."),
+        ("A = 3", "A", "is no loss: a class that extends isotherm.nn.Loss is wanted, got a int."),
         ("class A: pass", "A", "is no loss"),
         ("import sys; sys.exit(3)", "A", "ends the program when it is imported (exit 3)."),
         ("def f(:", "A", "does not import: line 1: SyntaxError"),
@@ -120,3 +121,17 @@ def test_a_file_with_a_mistake_gets_one_line(capsys, tmp_path, text, name, words
     assert said.out == ""
     assert words in said.err
     assert "Traceback" not in said.err
+
+
+def test_the_only_loss_of_a_file_is_taken_and_several_are_named(capsys, tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("from isotherm.nn import Loss, NTXentLoss\nclass A(NTXentLoss):\n    pass\n")
+    assert laws.Maker.of(str(mine)).name == f"{mine}:A"
+    mine.write_text(f"{mine.read_text()}class B(NTXentLoss):\n    pass\n")
+    with pytest.raises(ValueError, match=r"has several losses; name one: .*:A, .*:B\."):
+        laws.Maker.of(str(mine))
+
+
+def test_a_schedule_given_to_a_loss_is_told_how_to_be_given():
+    with pytest.raises(TypeError, match=r"a loss takes its value in one: schedule\.at\(epoch\)"):
+        isotherm.nn.NTXentLoss(isotherm.temperature.CosineSchedule(0.1, 0.5, 10))

@@ -10,6 +10,8 @@ import yaml
 
 from isotherm.cli import main
 from isotherm.train import runs
+from isotherm.train.commandline import recorded
+from isotherm.train.layers import read_yaml
 from isotherm.train.listing import CONFIG, LOCK, METRICS, RESULT, runs_below
 
 
@@ -57,6 +59,45 @@ def test_the_best_comes_first_and_the_table_says_percent(tmp_path, capsys):
     first = next(line for line in capsys.readouterr().out.splitlines() if "simclr" in line)
     assert first.split()[0] == "c"
     assert "90.0" in first
+
+
+def test_a_run_that_ended_in_an_error_has_failed_until_it_is_resumed(tmp_path, capsys):
+    words = ["--data", "digits", "--images", "128", "--batch", "64", "--encoder.widths", "[4]", "--monitor", "0"]
+    words += ["--lr", "1e30", "--head", "mocov2", "--epochs", "20", "--out", str(tmp_path / "a")]
+    assert main(["train", *words]) != 0
+    assert listed(capsys, tmp_path)[0]["state"] == "failed"
+    with runs.taken(tmp_path / "a", recorded(read_yaml(tmp_path / "a" / CONFIG), tmp_path), resume=True):
+        pass  # and is killed
+    assert listed(capsys, tmp_path)[0]["state"] == "killed"
+
+
+@pytest.mark.parametrize(
+    ("temperature", "shown"),
+    [
+        ({"name": "Learnable", "initial": 0.07, "lowest": 0.01, "highest": 100.0}, "NTXentLoss τ learnt from 0.07"),
+        ({"name": "CosineSchedule", "low": 0.1, "high": 1.0}, "NTXentLoss τ CosineSchedule"),
+    ],
+)
+def test_a_temperature_that_is_no_number_is_short(temperature, shown, tmp_path):
+    folder = write(tmp_path / "a")
+    settings = yaml.safe_load((folder / CONFIG).read_text())
+    settings["loss"]["temperature"] = temperature
+    (folder / CONFIG).write_text(yaml.safe_dump(settings))
+    assert next(runs_below(tmp_path)).loss == shown
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_cuts_no_name(tmp_path, capsys, monkeypatch):
+    write(tmp_path / "a-run-of-mine", "SomebodysContrastiveLoss", knn=0.5)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["runs", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "a-run-of-mine" in said
+    assert "SomebodysContrastiveLoss" in said
+    assert "…" not in said
+    assert "not shown at this width: data, method, age;" in said
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["runs", str(tmp_path)]) == 0
+    assert "not shown" not in capsys.readouterr().out
 
 
 def test_half_a_line_at_the_end_of_the_metrics_is_what_a_kill_leaves(tmp_path):

@@ -99,11 +99,10 @@ def _told(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ModuleNotFoundError as missing:
-        name = (missing.name or "").split(".")[0]
-        extra = extras.extra_of(name)
-        if extra is None:
+        said = extras.advice(missing)
+        if said is None:
             raise
-        print(f"isotherm: this needs {name}: {extras.command(extra)}", file=sys.stderr)
+        print(f"isotherm: {said}", file=sys.stderr)
         return 2
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from isotherm.checks import did_you_mean
 from isotherm.cli import terminal
 
 COLUMNS = ("run", "data", "method", "loss", "seed", "step", "knn", "state", "age")
+LEAVE_OUT = ("age", "method", "data", "seed")
+"""Columns that a narrow terminal does without, the first first."""
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -20,7 +23,8 @@ def add(commands: terminal.Commands) -> None:
         "runs",
         "the runs in a folder: data, method, loss, kNN, state, age",
         "The runs in a folder and below it: what each was, how far it came, its kNN accuracy, whether it is finished, "
-        "running or killed (then --resume goes on), and when something of it was last written.",
+        "running, failed (it ended in an error) or killed (then --resume goes on), and when something of it was last "
+        "written.",
         "isotherm runs",
         "isotherm runs studies/temperature --sort knn",
         "isotherm runs --json | jq '.[] | select(.state == \"killed\").run'",
@@ -49,8 +53,23 @@ def run(arguments: argparse.Namespace) -> None:
         raise terminal.UsersMistake(
             f"no run in {arguments.folder}; `isotherm train --out {arguments.folder}/first` makes one"
         )
-    rows = [tuple(_cell(name, each[name]) for name in COLUMNS) for each in entries]
-    terminal.show_table(COLUMNS, rows)
+    rows = [{name: _cell(name, each[name]) for name in COLUMNS} for each in entries]
+    columns = _that_fit(rows, column)
+    terminal.show_table(columns, [tuple(row[name] for name in columns) for row in rows])
+    if len(columns) < len(COLUMNS):
+        left = ", ".join(name for name in COLUMNS if name not in columns)
+        print(f"not shown at this width: {left}; --json has all.")
+
+
+def _that_fit(rows: Sequence[Mapping[str, str]], sorted_by: str) -> list[str]:
+    """The columns that fit side by side: a name that is broken in two is harder to miss than an age."""
+    columns = list(COLUMNS)
+    width = terminal.width()
+    for name in (each for each in LEAVE_OUT if each != sorted_by):
+        if sum(max(len(column), *(len(row[column]) for row in rows)) + 2 for column in columns) < width:
+            break
+        columns.remove(name)
+    return columns
 
 
 def _cell(name: str, value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -90,6 +91,14 @@ def console(stderr: bool = False) -> Console:
     """Where a command prints; into a pipe as wide as the terminal that is somewhere around, or as COLUMNS says."""
     console = screen.console(stderr)
     return console if console.is_terminal else screen.console(stderr, width=_width_around())
+
+
+def width() -> float:
+    """How wide a table may be; without rich it is printed as wide as it is."""
+    try:
+        return console().width
+    except ModuleNotFoundError:
+        return math.inf
 
 
 def _width_around() -> int:
@@ -183,9 +192,10 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def table(*columns: str) -> Table:
     from rich import box
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table: Any = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold")
+    folding = [Column(header=name, overflow="fold") for name in columns]  # a long name is broken, never cut
+    table: Any = Table(*folding, box=box.SIMPLE_HEAD, header_style="bold")
     return table  # type: ignore[no-any-return]
 
 

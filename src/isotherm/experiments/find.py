@@ -19,6 +19,7 @@ from types import ModuleType
 
 from isotherm import doors
 from isotherm.checks import did_you_mean
+from isotherm.experiments.spoken_of import check_claims
 from isotherm.experiments.study import Study
 
 HOME = "isotherm.studies"
@@ -101,4 +102,6 @@ def _study_of(module: ModuleType, place: str, thing: str, name: str) -> Study:
     if not isinstance(study, Study):
         kind = type(study).__name__
         raise TypeError(f"{thing} of {place} must be a Study of isotherm.experiments.study, got {kind}.")
-    return replace(study, name=study.name or name, doc=study.doc or module.__doc__ or "")
+    study = replace(study, name=study.name or name, doc=study.doc or module.__doc__ or "")
+    check_claims(study)
+    return study

@@ -71,9 +71,11 @@ def count(judged: Sequence[Judged]) -> dict[Outcome, int]:
 def by_chance(judged: Sequence[Judged]) -> str:
     """How many claims would be held by chance if nothing that they say were so."""
     estimated = [each for each in judged if each.verdict.part is not None and each.verdict.part.seeds]
+    n, all_of_them = len(estimated), len(estimated) == len(judged)
     if not estimated:
         return ""
-    return (
-        f"If none of it were so, at most {FALSE * len(estimated):.1f} of these {len(estimated)} claims would be held "
-        f"by chance ({FALSE:.0%} each)."
-    )
+    if n == 1:
+        it = "If it were not so" if all_of_them else "One of them has an interval over seeds; if it were not so"
+        return f"{it}, it would be held by chance in at most {FALSE:.0%} of studies."
+    lead = "If none of it were so" if all_of_them else f"{n} of them have an interval over seeds; if none of it were so"
+    return f"{lead}, at most {FALSE * n:.2g} of these {n} claims would be held by chance ({FALSE:.0%} each)."

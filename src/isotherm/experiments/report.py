@@ -34,6 +34,7 @@ from isotherm.report import Finding, Page, figures
 from isotherm.report.markdown import code, table, text
 from isotherm.screen import visible
 from isotherm.train.layers import flat
+from isotherm.train.result import WARNING
 
 FAIR = (
     "Runs of one seed have the same data and first weights and, where batch and epochs are the same, the same "
@@ -41,10 +42,10 @@ FAIR = (
     "judged: Student's, wide with few seeds."
 )
 RULES = (
-    "What the paper found, judged on our records. Each claim has an effect, its interval over seeds and the least "
+    "Each claim has an effect, its interval over seeds and the least "
     "effect that counts: held, if the effect counts and the interval excludes zero; contradicted, if the whole "
     "interval falls short of what counts; else undecided, with what would decide it. Looking again after more seeds is "
-    "allowed for in the levels (docs/decisions/0017)."
+    "allowed for in the levels."
 )
 FEWEST_SEEDS = 3
 """With fewer no claim can be decided."""
@@ -76,7 +77,8 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
         verdict=_verdict(records, judged),
     )
     shown = _show_headlines(page, study, drawn)
-    shown += _show_claims(page, judged, drawn, shown)
+    lead = "What the paper found, judged on our records." if study.paper.title else ""
+    shown += _show_claims(page, judged, drawn, shown, lead)
     _show_looks(page, Looks.of(folder))
     for note in in_place(instead):
         page.text(note)
@@ -117,25 +119,44 @@ def missing(records: Records) -> list[tuple[str, str]]:
 
 
 def notes(records: Records) -> list[str]:
-    """What a reader should know of the runs, and of what is not here."""
-    return [*cautions(records), *elsewhere(records)]
+    """What a reader should know of the runs, and of what is not here; of runs that warn of the same, how many."""
+    runs, told = len(distinct(records)), []
+    for kind, each in warned(records).items():
+        told += each if len(each) == 1 else [f"{len(each)} of {runs} runs warn: {kind}."]
+    return [*_of_several_versions(records), *told, *_of_unknown_data(records), *elsewhere(records)]
+
+
+def warned(records: Records) -> dict[str, list[str]]:
+    """What runs said against themselves, by what it is about: a warning's words before its numbers."""
+    kinds: dict[str, list[str]] = {}
+    for run in distinct(records):
+        for warning in run.warnings:
+            kind = warning.removeprefix(WARNING).partition(":")[0].rstrip(".")
+            kinds.setdefault(kind, []).append(f"{run.name}: {warning}")
+    return kinds
 
 
 def cautions(records: Records) -> list[str]:
     """What a reader should know of the runs: several versions, collapses, data that is not known."""
+    each = [f"{r.name}: {warning}" for r in distinct(records) for warning in r.warnings]
+    return [*_of_several_versions(records), *each, *_of_unknown_data(records)]
+
+
+def _of_several_versions(records: Records) -> list[str]:
     runs, sentences = distinct(records), []
     for name in ("isotherm", "torch"):
         made_by = Counter(str(r.versions.get(name, "not known")) for r in runs)
         if len(made_by) > 1:
             told = ", ".join(f"{version} ({count} runs)" for version, count in made_by.items())
             sentences.append(f"The runs were made by different versions of {name}: {told}.")
-    sentences += [f"{r.name}: {warning}" for r in runs for warning in r.warnings]
-    unknown = sum(not r.fingerprint for r in runs)
-    if unknown:
-        sentences.append(
-            f"From which data {unknown} of {len(runs)} runs learnt is not known: an earlier version made them."
-        )
     return sentences
+
+
+def _of_unknown_data(records: Records) -> list[str]:
+    runs = distinct(records)
+    unknown = sum(not r.fingerprint for r in runs)
+    said = f"From which data {unknown} of {len(runs)} runs learnt is not known: an earlier version made them."
+    return [said] if unknown else []
 
 
 def elsewhere(records: Records) -> list[str]:
@@ -176,6 +197,10 @@ def _show_missing(page: Page, records: Records) -> None:
         page.table(["run", "what became of it"], rows)
     for note in told:
         page.text(note)
+    folded = [each for each in warned(records).values() if len(each) > 1]
+    if folded:
+        with page.fold("Runs that warn"):
+            page.table(["warning"], [[warning] for each in folded for warning in each])
 
 
 def _show_headlines(page: Page, study: Study, drawn: Sequence[Drawn]) -> list[Drawn]:
@@ -187,13 +212,13 @@ def _show_headlines(page: Page, study: Study, drawn: Sequence[Drawn]) -> list[Dr
 
 
 def _show_claims(
-    page: Page, judged: Sequence[Judged], drawn: Sequence[Drawn], before: Sequence[Drawn]
+    page: Page, judged: Sequence[Judged], drawn: Sequence[Drawn], before: Sequence[Drawn], lead: str
 ) -> Sequence[Drawn]:
     """Every claim with the chart that shows it; which charts these are is told."""
     if not judged:
         return []
     shown: list[Drawn] = []
-    page.section("Claims", f"{RULES} {by_chance(judged)}".strip())
+    page.section("Claims", f"{lead} {RULES} {by_chance(judged)}".strip())
     findings = []
     for each in judged:
         level, label = LABELS[each.verdict.outcome]

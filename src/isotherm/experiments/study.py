@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, Any]
 """Settings of a run by their dotted names."""
+ArmName = str
+"""An arm, all of it. Where a rule's field is declared so, `spoken_of` knows that it names one."""
 USUAL = ("probes", "geometry", "separation")
 """The groups of measures that a study takes which does not say."""
 
@@ -42,8 +44,11 @@ class Arm:
 class Where:
     """An arm, at values of what is varied in it; without any: all of it."""
 
-    arm: str
+    arm: ArmName
     varied: Settings = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        fits(self)
 
     @property
     def label(self) -> str:
@@ -53,6 +58,39 @@ class Where:
     def at(self, more: Settings) -> Where:
         """The same at further values."""
         return Where(self.arm, {**self.varied, **more})
+
+
+def fits(part: Any) -> None:
+    """Refuse values that are not what a part of a study declares; an arm's name will do for all of the arm.
+
+    A mistake is told with its line while the file is read, and not when hours of runs are to be judged.
+    """
+    for each in fields(part):
+        kind = str(each.type)
+        value = getattr(part, each.name)
+        what = f"{each.name} of {type(part).__name__}"
+        if kind.startswith("Sequence[") and kind[9:-1] in PLAIN:
+            if isinstance(value, str | Where):
+                value = (value,)
+            if not isinstance(value, Sequence):
+                raise TypeError(f"{what} must be a tuple of {PLAIN[kind[9:-1]]}s, got {value!r:.60}.")
+            object.__setattr__(part, each.name, tuple(_fitting(what, one, kind[9:-1]) for one in value))
+        elif kind in PLAIN:
+            object.__setattr__(part, each.name, _fitting(what, value, kind))
+
+
+PLAIN = {"Where": "Where(arm, {setting: value})", "ArmName": "name of an arm", "str": "word", "float": "number"}
+PLAIN |= {"int": "whole number", "Settings": "dict of settings and values"}
+"""Kinds of fields that are checked, in words."""
+
+
+def _fitting(what: str, value: Any, kind: str) -> Any:
+    if kind == "Where" and isinstance(value, str):
+        return Where(value)
+    wanted = {"Where": Where, "float": (int, float), "int": int, "Settings": Mapping}.get(kind, str)
+    if not isinstance(value, wanted):  # type: ignore[arg-type]
+        raise TypeError(f"{what} must be a {PLAIN[kind]}, got {value!r:.60}.")
+    return value
 
 
 def varied_label(varied: Settings) -> str:
@@ -130,6 +168,9 @@ class OfOneMeasure:
 
     measure: str
 
+    def __post_init__(self) -> None:
+        fits(self)
+
     @property
     def measures(self) -> tuple[str, ...]:
         return (self.measure,)
@@ -157,6 +198,11 @@ class Claim:
     """The scales at which it can be judged; none: all."""
     figure: str = ""
     """The name of the figure that shows it, which pages put beside it."""
+
+    def __post_init__(self) -> None:
+        fits(self)
+        if isinstance(self.rule, type) or not (hasattr(self.rule, "judge") and hasattr(self.rule, "measures")):
+            raise TypeError(f"rule of Claim must be a rule of claims.rules, got {self.rule!r:.60}.")
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -235,9 +281,9 @@ class Comparison:
     An arm's run is paired with the reference's run of the same seed whose varied settings are also its own.
     """
 
-    against: str
+    against: ArmName
     measure: str
-    arms: Sequence[str] = ()
+    arms: Sequence[ArmName] = ()
     """Which; none: all others."""
 
 

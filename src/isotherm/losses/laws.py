@@ -78,9 +78,12 @@ class Maker:
     @classmethod
     def of(cls, name: str) -> Maker:
         """By a name of ours, ``./mine.py:MyLoss`` or ``package.module:Class``."""
+        if doors.is_outside(name) and name.endswith(".py"):
+            name = f"{name}:{_only_loss(name)}"
         kind = doors.load(name) if doors.is_outside(name) else catalogue.loss(name)
         if not (inspect.isclass(kind) and issubclass(kind, Loss)):
-            raise ValueError(f"{name} is no loss: a class that extends isotherm.nn.Loss is wanted, got {kind!r}.")
+            got = kind.__name__ if inspect.isclass(kind) else f"a {type(kind).__name__}"
+            raise ValueError(f"{name} is no loss: a class that extends isotherm.nn.Loss is wanted, got {got}.")
         return cls(kind, name)
 
     def __call__(self, **settings: Any) -> Loss:
@@ -100,6 +103,18 @@ class Maker:
     @property
     def takes_negatives(self) -> bool:
         return not self().without_negatives
+
+
+def _only_loss(place: str) -> str:
+    """The name of the one loss that a file writes."""
+    module = doors.module_of(place)
+    own = [k for k, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
+    losses = [k for k in own if issubclass(getattr(module, k), Loss) and not k.startswith("_")]
+    if len(losses) == 1:
+        return losses[0]
+    if not losses:
+        raise ValueError(f"{place} has no loss: a class that extends isotherm.nn.Loss is wanted.")
+    raise ValueError(f"{place} has several losses; name one: {', '.join(f'{place}:{each}' for each in losses)}.")
 
 
 def views(count: int = 2, n: int = 7, d: int = 5, seed: int = 0, dtype: torch.dtype = torch.float64) -> list[Tensor]:

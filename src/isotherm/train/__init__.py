@@ -7,6 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from isotherm import extras
+
 if TYPE_CHECKING:
     from isotherm.train.trained import Trained
 
@@ -25,9 +27,10 @@ class Train(ModuleType):
         ``{"name": …, setting: …}``, or, of a loss, one of `isotherm.nn` with plain settings. `preset` is one of
         `isotherm presets`, under them.
         """
-        from isotherm.train.trained import train  # noqa: PLC0415 - torch, and the extra `lab`
+        with extras.named():
+            from isotherm.train.trained import train  # noqa: PLC0415 - torch, and the extra `lab`
 
-        return train(out, preset, settings)
+            return train(out, preset, settings)
 
 
 sys.modules[__name__].__class__ = Train

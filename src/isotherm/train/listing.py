@@ -15,6 +15,8 @@ from isotherm.train.layers import read_yaml
 
 CONFIG, METRICS, RESULT, LOCK = "config.yaml", "metrics.jsonl", "result.json", ".lock"
 """The files of a run that say what it is; `isotherm.train.runs` writes them."""
+FAILED = ("nonfinite.pt", "failure.txt")
+"""What a run leaves that ended by itself in an error: its last batch, in a study the error's text."""
 TAIL = 65_536
 """Bytes of a metrics file that are read, from its end."""
 
@@ -31,7 +33,7 @@ class Listed:
     step: int
     knn: float | None
     state: str
-    """finished, running, killed, or damaged."""
+    """finished, running, failed (it ended in an error), killed, or damaged."""
     age: float
     """Seconds since something of it was written."""
 
@@ -56,7 +58,7 @@ def _listed(run: Path, folder: Path, now: float) -> Listed:
         last = _last(run / METRICS)
         result = json.loads((run / RESULT).read_text()) if (run / RESULT).exists() else {}
         knn = result.get("measures", {}).get("knn")
-        state = "finished" if result else "running" if _held(run / LOCK) else "killed"
+        state = "finished" if result else "running" if _held(run / LOCK) else _how_it_ended(run)
         method, loss = (_name(config.get(part)) for part in ("method", "loss"))
         data, seed, step = str(config.get("data")), config.get("seed"), int(result.get("steps", last.get("step", 0)))
     except (ValueError, TypeError, AttributeError, OSError, RecursionError):
@@ -69,7 +71,22 @@ def _name(part: Any) -> str:
     if not isinstance(part, dict):
         return "" if part is None else str(part)
     temperature = part.get("temperature")
-    return str(part.get("name", "")) + ("" if temperature is None else f" τ {temperature}")
+    return str(part.get("name", "")) + ("" if temperature is None else f" τ {_short(temperature)}")
+
+
+def _short(temperature: Any) -> str:
+    """A number as it is; of a function of its own its name, of a learnt one where it began."""
+    if not isinstance(temperature, dict):
+        return str(temperature)
+    name = str(temperature.get("name", ""))
+    if name.rpartition(".")[2] != "Learnable":
+        return name
+    return f"learnt from {temperature['initial']}" if "initial" in temperature else "learnt"
+
+
+def _how_it_ended(run: Path) -> str:
+    """Of a run without a result at which nobody is at work."""
+    return "failed" if any((run / name).exists() for name in FAILED) else "killed"
 
 
 def _last(metrics: Path) -> dict[str, Any]:

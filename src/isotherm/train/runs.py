@@ -51,8 +51,9 @@ def taken(out: Path, config: Config, resume: bool) -> Iterator[RunResult | None]
         return
     with alone(out):
         finished = looked_into(out, config, resume)  # somebody may have been here meanwhile
-        if finished is None and not _begun(out):
-            for name in _before_the_first_step(out):
+        if finished is None:
+            left = set() if _begun(out) else _before_the_first_step(out)
+            for name in (*left, REPLAY):  # the last of an earlier attempt, which says that it failed
                 (out / name).unlink(missing_ok=True)
         yield finished
 
@@ -63,12 +64,12 @@ def looked_into(out: Path, config: Config, resume: bool) -> RunResult | None:
         raise ValueError(f"{out} is a file; --out names a folder.")
     if not _begun(out):
         if out.exists() and {p.name for p in out.iterdir() if p.name[0] != "."} - _before_the_first_step(out):
-            raise ValueError(f"{out} is not empty and holds no run; choose another --out.")
+            raise ValueError(f"{out} is not empty and holds no run; choose another folder.")
         return None
     changed = differences(without_later(read_config(out)), without_later(config.as_dict()))
     if changed:
         several = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
-        raise ValueError(f"{out} holds a run with other settings ({several}). Choose another --out.")
+        raise ValueError(f"{out} holds a run with other settings ({several}). Choose another folder.")
     if not resume:
         raise ValueError(f"{out} holds this run already; --resume continues it, or choose another --out.")
     return read_result(out) if (out / RESULT).exists() else None

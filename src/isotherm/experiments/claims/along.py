@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,13 +22,15 @@ from isotherm.experiments.claims.by_seed import (
 )
 from isotherm.experiments.claims.decision import Contrast, at_least, at_most, correlated, decide
 from isotherm.experiments.claims.verdict import Verdict, undecided
-from isotherm.experiments.study import OfOneMeasure, Settings, Where
+from isotherm.experiments.study import ArmName, OfOneMeasure, Settings, Where
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Records
 
 STRONG = 0.8
 """The rank correlation that a trend needs."""
+FEWEST = 3
+"""Values that a line needs to have a direction, or an inside."""
 TAU = "loss.temperature"
 
 
@@ -36,7 +38,8 @@ TAU = "loss.temperature"
 class Trend(OfOneMeasure):
     """It rises (direction 1) or falls (−1): Spearman's ρ of each seed, on average at least `least`."""
 
-    arm: str
+    fewest: ClassVar[int] = FEWEST
+    arm: ArmName
     direction: int
     over: str = TAU
     least: float = STRONG
@@ -65,7 +68,8 @@ def _moves(name: str, direction: int) -> str:
 class TrendEverywhere(OfOneMeasure):
     """At the values of `fixed`, on average over them, it rises (1) or falls (−1) along `over`: ρ at least `least`."""
 
-    arm: str
+    fewest: ClassVar[int] = FEWEST
+    arm: ArmName
     over: str
     fixed: str
     direction: int
@@ -91,7 +95,8 @@ class TrendEverywhere(OfOneMeasure):
 class InvertedU(OfOneMeasure):
     """The best lies inside, and both ends are below it by `least` or more."""
 
-    arm: str
+    fewest: ClassVar[int] = FEWEST
+    arm: ArmName
     least: float
     over: str = TAU
     inside: tuple[float, float] | None = None
@@ -121,7 +126,7 @@ class InvertedU(OfOneMeasure):
 class BestWithin(OfOneMeasure):
     """Somewhere between two values of `over` it is as good as anywhere, to `within`."""
 
-    arm: str
+    arm: ArmName
     low: float
     high: float
     within: float
@@ -143,8 +148,8 @@ class BestWithin(OfOneMeasure):
 class Flatter(OfOneMeasure):
     """Over the same values, an arm moves at most this part of what another moves; from smallest to largest."""
 
-    arm: str
-    than: str
+    arm: ArmName
+    than: ArmName
     most: float = 1 / 3
     over: str = TAU
 
@@ -166,8 +171,8 @@ class Flatter(OfOneMeasure):
 class PrefersLarger(OfOneMeasure):
     """An arm is ahead of another at the largest value, and gains more than it from the smallest to the largest."""
 
-    arm: str
-    than: str
+    arm: ArmName
+    than: ArmName
     least: float
     over: str = TAU
 
@@ -195,7 +200,7 @@ class PrefersLarger(OfOneMeasure):
 class Tunable(OfOneMeasure):
     """Whatever the value of `fixed`, tuning `over` reaches the best of all, to `within`."""
 
-    arm: str
+    arm: ArmName
     over: str
     fixed: str
     within: float

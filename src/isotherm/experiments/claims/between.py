@@ -14,7 +14,7 @@ from isotherm.experiments.claims.along import TAU, short
 from isotherm.experiments.claims.by_seed import BySeed, best, chosen, each, line, means, minus, over_training, rank
 from isotherm.experiments.claims.decision import at_least, at_most, correlated, decide
 from isotherm.experiments.claims.verdict import Verdict, undecided
-from isotherm.experiments.study import OfOneMeasure, Settings, Where
+from isotherm.experiments.study import ArmName, OfOneMeasure, Settings, Where
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Records
@@ -63,8 +63,8 @@ class AheadAsChosen(OfOneMeasure):
     So settings can be chosen on one part of the data and compared on another. For every seed the others choose.
     """
 
-    arm: str
-    rivals: Sequence[str]
+    arm: ArmName
+    rivals: Sequence[ArmName]
     by: str
     least: float
 
@@ -87,8 +87,8 @@ class AheadAsChosen(OfOneMeasure):
 class Behind(OfOneMeasure):
     """An arm is behind the best point of another by `least` or more."""
 
-    arm: str
-    rival: str
+    arm: ArmName
+    rival: ArmName
     least: float
     over: str = TAU
 
@@ -104,9 +104,9 @@ class Behind(OfOneMeasure):
 class Recovers(OfOneMeasure):
     """The weak arm lacks `least` or more to the best of a rival; this one makes up at least half of it."""
 
-    arm: str
-    weak: str
-    rival: str
+    arm: ArmName
+    weak: ArmName
+    rival: ArmName
     least: float
     lower: bool = False
     """Whether less of the measure is better."""
@@ -192,7 +192,7 @@ class Narrower(OfOneMeasure):
     The spread is taken within each seed that all of them have at both values: means of more seeds lie closer anyway.
     """
 
-    arms: Sequence[str]
+    arms: Sequence[ArmName]
     over: str
     most: float = 0.75
     fixed: Settings = field(default_factory=dict)
@@ -312,8 +312,8 @@ class Gains(OfOneMeasure):
 class SmallerDrop(OfOneMeasure):
     """From one value of `over` to another an arm loses less than each rival, by `least` or more."""
 
-    arm: str
-    rivals: Sequence[str]
+    arm: ArmName
+    rivals: Sequence[ArmName]
     over: str
     start: Any
     end: Any

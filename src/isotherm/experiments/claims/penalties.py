@@ -11,6 +11,7 @@ import numpy as np
 
 from isotherm.experiments.claims.decision import exact
 from isotherm.experiments.claims.verdict import Verdict, undecided
+from isotherm.experiments.study import ArmName
 
 if TYPE_CHECKING:
     from isotherm.experiments.records import Floats, Record, Records
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class EntropyRises:
     """On the similarities of every run, H(r) strictly rises with the temperature for every query."""
 
-    arm: str
+    arm: ArmName
     temperatures: Sequence[float]
     measures = ()
 
@@ -41,7 +42,7 @@ class EntropyRises:
 class GradientsAgree:
     """The closed forms of eq. 4 and 5 and of ∂H/∂(1/τ) (supplement, eq. 6) are what autograd finds."""
 
-    arm: str
+    arm: ArmName
     temperatures: Sequence[float]
     within: float = 1e-8
     measures = ()
