@@ -233,6 +233,8 @@ def test_every_kind_of_run_at_paper_scale_builds_and_takes_a_step(name, random_i
         kinds.setdefault((point.config.method["name"], point.config.loss.get("name"), point.config.views), point.config)
     for config in kinds.values():
         small = replace(config, batch=4, imbalance="none", images=None, size=32 if config.size is None else config.size)
+        if config.digits:  # MNIST may not be here
+            small = replace(small, digits=8, digit_source="digits")
         if config.method["name"] == "wmse":  # it wants more items than numbers
             small = replace(small, head={**config.head, "width": 2})
         if "prototypes" in config.method:  # and these more than prototypes
