@@ -52,7 +52,7 @@ def test_one_loss_is_shown_with_its_equation(capsys):
             ["bench", "losses", "--pairs", "0"],
             "isotherm bench losses: argument --pairs: must be a whole number, 1 or more; got '0'",
         ),
-        (["losses", "--colour"], "isotherm losses: no option '--colour'; there is: --help."),
+        (["losses", "--colour"], "isotherm losses: no option '--colour'; there is: --help, --json."),
         (
             ["inspect", "z.npy", "--fial-on", "bad"],
             "isotherm inspect: no option '--fial-on'; did you mean '--fail-on'?",
@@ -84,10 +84,10 @@ def test_help_is_there(capsys, arguments):
 @pytest.mark.filterwarnings("ignore")  # those of the compiler
 def test_bench_measures_everybody_and_writes_json(capsys, tmp_path):
     code, out, _ = run(
-        capsys, "bench", "losses", "--pairs", "16", "160", "--rounds", "1", "--json", str(tmp_path / "a/bench.json")
+        capsys, "bench", "losses", "--pairs", "16", "160", "--rounds", "1", "--json", str(tmp_path / "bench.json")
     )
     assert code == 0
-    result = json.loads((tmp_path / "a/bench.json").read_text())
+    result = json.loads((tmp_path / "bench.json").read_text())
     small, names = ({row["name"] for row in result["rows"] if row["pairs"] == n} for n in (16, 160))
     everybody = {e.name for e in catalogue.losses()} | {"SwAV", "DINO", "dense PyTorch", "dense, torch.compile"}
     assert names > everybody
@@ -158,10 +158,38 @@ def test_data_show_mistakes(capsys, arguments, words):
 
 @pytest.mark.slow
 def test_bench_views_measures_and_judges(capsys):
-    code, out, _ = run(capsys, "bench", "views", "--rounds", "1")
+    code, out, err = run(capsys, "bench", "views", "--rounds", "1", "--json")
     assert code == 0
-    assert "isotherm" in out
-    assert "two views, against PIL" in out
+    result = json.loads(out)
+    assert result["images_per_second"]["isotherm"] > 0
+    assert result["machine"]["torch"]
+    assert {bar["what"] for bar in result["bars"]} == {"two views, against PIL"}
+    assert "two views, against PIL" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["losses"], "NTXentLoss"),
+        (["losses", "CACRLoss"], "CACRLoss"),
+        (["data", "list"], "cifar10"),
+        (["study", "--list"], "temperature"),
+    ],
+)
+def test_a_list_as_json_goes_to_standard_output_alone_or_into_a_file(words, expected, capsys, tmp_path):
+    code, out, _ = run(capsys, *words, "--json")
+    assert code == 0
+    assert expected in {entry["name"] for entry in json.loads(out)}
+    code, _, _ = run(capsys, *words, "--json", str(tmp_path / "list.json"))
+    assert code == 0
+    assert json.loads((tmp_path / "list.json").read_text()) == json.loads(out)
+    assert main([*words, "--json", str(tmp_path / "none/list.json")]) == 2
+    assert "no folder" in capsys.readouterr().err
+
+
+def test_a_study_that_runs_has_no_json(capsys):
+    assert main(["study", "temperature", "--json"]) == 2
+    assert "records.jsonl" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["evaluate", "a"], ["inspect", "a.npy"], ["compare", "a.npy", "b.npy"]])

@@ -24,7 +24,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from isotherm.bench import rivals
 from isotherm.bench.measure import machine, peak_extra_memory
 from isotherm.engine.sizes import tile_edge
-from isotherm.files import write_json
 from isotherm.losses import catalogue
 from isotherm.losses.laws import Maker
 
@@ -309,9 +308,3 @@ RIVALS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
     "lightly": _two(rivals.lightly),
     "Inf-CL, one direction": _two(rivals.inf_cl),
 }
-
-
-def save(path: Path, meter: Meter, rows: Sequence[Row]) -> None:
-    """Everything measured, with what it was measured on."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"device": meter.facts(), "rows": [asdict(row) for row in rows]})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +11,7 @@ from torch import Tensor
 
 from isotherm import nn
 from isotherm.bench import rivals
-from isotherm.bench.measure import Target, best_times, machine, peak_extra_memory
-from isotherm.files import write_json
+from isotherm.bench.measure import Target, best_times, peak_extra_memory
 from isotherm.losses import catalogue
 from isotherm.losses.laws import Maker
 from isotherm.methods.prototypes import sinkhorn, swapped_prediction
@@ -159,10 +157,3 @@ def targets(rows: Sequence[Row]) -> list[Target]:
                 Target(what, f"< {limit / 1e6:.0f} MB", f"{row.extra_bytes / 1e6:.0f} MB", row.extra_bytes < limit)
             )
     return judged
-
-
-def save(path: Path, rows: Sequence[Row], judged: Sequence[Target]) -> None:
-    """Everything measured, with the machine it was measured on."""
-    result = {"machine": machine(), "rows": [asdict(r) for r in rows], "bars": [asdict(b) for b in judged]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, result)

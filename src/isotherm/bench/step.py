@@ -13,16 +13,13 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from isotherm.bench.measure import machine
 from isotherm.encoders import encoder, head
-from isotherm.files import write_json
 from isotherm.nn import NTXentLoss
 from isotherm.views import recipe
 from isotherm.waiting import without_waiting
@@ -167,6 +164,6 @@ def _counted(events: Iterable[Any], on_gpu: bool) -> tuple[list[Kernel], float, 
     return kernels, calls.total() / PROFILED, max(0, waits - last) / PROFILED
 
 
-def save(file: Path, result: Profile) -> None:
-    kernels = [kernel._asdict() for kernel in result.kernels]
-    write_json(file, {"machine": machine(), **asdict(result), "kernels": kernels, "busy": result.busy})
+def numbers(result: Profile) -> dict[str, Any]:
+    """Everything measured, for a file."""
+    return {**asdict(result), "kernels": [kernel._asdict() for kernel in result.kernels], "busy": result.busy}

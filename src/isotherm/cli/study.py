@@ -10,10 +10,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from isotherm import doors
 from isotherm.cli import terminal
+from isotherm.files import check_places, put_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,6 +70,7 @@ def _add_study(commands: terminal.Commands) -> None:
         "name", nargs="?", metavar="NAME", help="a study from --list, or a file of your own, ./mine_study.py"
     )
     study.add_argument("--list", action="store_true", help="every study and its question, and NAME's")
+    terminal.add_json(study, "what --list shows")
     study.add_argument("--scale", help="smoke (seconds), cpu (minutes), paper (for GPUs) (cpu, or the study's first)")
     study.add_argument("--data", metavar="D", help="another set of images: cifar10, cifar100, folder:PATH, …")
     study.add_argument("--seeds", type=terminal.positive, metavar="N", help="seeds of every run (the scale's)")
@@ -91,7 +93,9 @@ def _add_study(commands: terminal.Commands) -> None:
 
 def _study(arguments: argparse.Namespace) -> int:
     if arguments.list or not arguments.name:
-        return _list(arguments.name)
+        return _list(arguments.name, arguments.json)
+    if arguments.json:
+        raise terminal.UsersMistake("--json is for --list; a study's numbers are in its records.jsonl and claims.json")
     from isotherm.experiments import execute, find, plan  # all of it now: the files may change while a study runs
     from isotherm.experiments.live_table import live_table
     from isotherm.experiments.progress import Progress
@@ -144,19 +148,26 @@ def run_file(file: Path, out: Path, workers: int | None) -> int:
     return _study(parser.parse_args(["study", *words]))
 
 
-def _list(name: str | None) -> int:
+def _list(name: str | None, json: Path | None) -> int:
     """Every study and its question; light, so that it answers at once."""
     from isotherm.experiments import find
     from isotherm.experiments.study import Study
 
-    table = terminal.table("study", "question", "scales")
     with terminal.mistakes():
+        check_places(json=json)
         more = [name] if name and doors.is_outside(name) else []
-        for label, study in find.listed(*more):
-            if isinstance(study, Study):
-                table.add_row(label, study.question, ", ".join(study.scales))
-            else:
-                table.add_row(label, f"does not load: {study}", "")
+        entries: list[dict[str, Any]] = [
+            {"name": label, "question": study.question, "scales": list(study.scales)}
+            if isinstance(study, Study)
+            else {"name": label, "question": f"does not load: {study}", "scales": []}
+            for label, study in find.listed(*more)
+        ]
+    if json:
+        put_json(json, entries)
+        return 0
+    table = terminal.table("study", "question", "scales")
+    for entry in entries:
+        table.add_row(entry["name"], entry["question"], ", ".join(entry["scales"]))
     terminal.console().print(table)
     return 0
 

@@ -65,9 +65,9 @@ def file(text: str) -> Path:
     return Path(text)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse.ArgumentParser, what: str = "every number") -> None:
     """`--json FILE`; alone, or with a dash, to standard output."""
-    said = "write every number (alone, or -: to standard output)"
+    said = f"write {what} (alone, or -: to standard output)"
     parser.add_argument("--json", type=file, nargs="?", const=STDOUT, metavar="OUT", help=said)
 
 
