@@ -177,9 +177,9 @@ def less_mean(z: Tensor, dim: int) -> Tensor:
 
     The mean of equal numbers is not quite that number, and whatever divides by the deviation would make a view of it.
     """
-    largest = z.detach().abs().amax(dim, keepdim=True)
-    scale = (largest / HUGE).clamp_min(1)
-    centred = z / scale
-    centred = centred - centred.mean(dim, keepdim=True)
-    rounding = 8 * torch.finfo(z.dtype).eps * largest / scale
-    return torch.where(centred.detach().abs() > rounding, centred, 0)
+    raw = z.detach()
+    low, high = raw.amin(dim, keepdim=True), raw.amax(dim, keepdim=True)
+    largest = torch.maximum(high, -low)
+    unlike = high - low > 8 * torch.finfo(z.dtype).eps * largest
+    scaled = z * (unlike / (largest / HUGE).clamp_min(1))
+    return scaled - scaled.mean(dim, keepdim=True)

@@ -17,8 +17,8 @@ from isotherm.types import Pairs, Reduction, TemperatureLike
 
 __all__ = ["HardContrastiveLoss", "HardSimpleLoss", "SimpleContrastiveLoss", "TripletLimitLoss"]
 
-MEAN = Expectation(energy=Linear(0.0), of=Linear())
-"""The mean similarity: an expectation under equal weights."""
+MEAN = Expectation(energy=Linear(0.0), of=Linear(), detach_weights=True)
+"""The mean similarity: an expectation under equal weights, through which no gradient flows."""
 
 
 class SimpleContrastiveLoss(Loss):
