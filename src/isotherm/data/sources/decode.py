@@ -16,6 +16,8 @@ from isotherm.checks import count
 from isotherm.data.decoding.one_image import Source, in_mode, must_not_be_huge, open_image, undecodable
 
 Array = NDArray[Any]
+MODES = {1: "L", 3: "RGB"}
+"""Pillow's names, by channels."""
 
 
 @dataclass
@@ -79,7 +81,7 @@ def size_of(source: Source) -> tuple[int, int]:
 
 def _one(row: Array, source: Source, resize: bool, tally: Tally, place: int) -> None:
     channels, height, width = row.shape
-    mode = {1: "L", 3: "RGB"}[channels]
+    mode = MODES[channels]
     try:
         with open_image(source) as image:
             must_not_be_huge(image)
@@ -93,14 +95,21 @@ def _one(row: Array, source: Source, resize: bool, tally: Tally, place: int) -> 
             if size != (width, height):
                 tally.resized += 1
                 image.draft(None, (2 * width, 2 * height))  # a JPEG many times too large is decoded smaller at once
-            converted = in_mode(image, mode)
-            if size != (width, height):
-                side = min(converted.size)
-                left, top = (converted.width - side) / 2, (converted.height - side) / 2
-                box = (left, top, left + side, top + side)
-                converted = converted.resize((width, height), Image.Resampling.BICUBIC, box=box)
-            pixels = np.asarray(converted)
+            pixels = fitted(image, row.shape)
     except Exception as error:  # Pillow's readers raise nearly anything on a broken image
         tally.failed.append((place, undecodable(error)))
         return
-    row[:] = pixels.transpose(2, 0, 1) if channels == 3 else pixels
+    row[:] = pixels
+
+
+def fitted(image: Image.Image, shape: tuple[int, ...]) -> Array:
+    """An image as uint8 (C, H, W): of one with another size the middle square, brought to H×W."""
+    channels, height, width = shape
+    converted = in_mode(image, MODES[channels])
+    if image.size != (width, height):
+        side = min(converted.size)
+        left, top = (converted.width - side) / 2, (converted.height - side) / 2
+        box = (left, top, left + side, top + side)
+        converted = converted.resize((width, height), Image.Resampling.BICUBIC, box=box)
+    pixels = np.asarray(converted)
+    return pixels.transpose(2, 0, 1) if channels == 3 else pixels[None]
