@@ -243,7 +243,10 @@ def unit_views(views: Views) -> list[Tensor]:
 def _alike(views: Views) -> list[Tensor]:
     """The views, if they have one shape and one device, in one precision of at least float32."""
     if len(views) < 2:
-        raise ValueError(f"at least 2 views of each item are needed, got {len(views)}.")
+        raise ValueError(
+            f"at least 2 views of each item are needed, got {len(views)}: loss(z0, z1), or loss(*z.chunk(2)) of one "
+            "tensor that has both, one below the other."
+        )
     first = _matrix(views[0], "view 0")
     if not first.numel():
         raise ValueError(f"views hold no numbers: shape {tuple(first.shape)}.")
@@ -378,7 +381,8 @@ def _matrix(z: Tensor, name: str) -> Tensor:
     if not isinstance(z, Tensor):
         raise TypeError(f"{name} must be a tensor of shape (N, D), got {type(z).__name__}.")
     if z.ndim != 2:
-        raise ValueError(f"{name} must have shape (N, D), one row per item; got {tuple(z.shape)}.")
+        labels = " Labels go to SupConLoss." if z.ndim == 1 and not z.is_floating_point() else ""
+        raise ValueError(f"{name} must have shape (N, D), one row per item; got {tuple(z.shape)}.{labels}")
     return z
 
 

@@ -256,3 +256,17 @@ def test_numbers_of_numpy_are_numbers():
 def test_a_weight_that_would_turn_a_term_round_is_refused(settings):
     with pytest.raises(ValueError, match="must be"):
         nn.VICRegLoss(**settings)
+
+
+def test_labels_are_sent_to_the_loss_that_takes_them():
+    z, y = torch.randn(4, 8), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(TypeError, match=r"NTXentLoss takes no labels: .* SupConLoss\(\)\(z0, z1, labels=y\)"):
+        nn.NTXentLoss()(z, z, labels=y)
+    with pytest.raises(ValueError, match="Labels go to SupConLoss"):
+        nn.NTXentLoss()(z, y)
+    with pytest.raises(
+        TypeError, match="InfoNCELoss is called with views, negatives= and weights=; there is no wieghts="
+    ):
+        nn.InfoNCELoss()(z, z, wieghts=y)
+    with pytest.raises(ValueError, match=r"loss\(\*z.chunk\(2\)\)"):
+        nn.NTXentLoss()(z)

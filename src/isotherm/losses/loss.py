@@ -98,13 +98,25 @@ class Loss(nn.Module):
         raise NotImplementedError
 
     @uncompiled
-    def forward(self, *views: Tensor, negatives: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
+    def forward(
+        self, *views: Tensor, negatives: Tensor | None = None, weights: Tensor | None = None, **other: object
+    ) -> Tensor:
         """The loss of the views; the class says what `negatives` and `weights` are."""
+        if other:
+            raise TypeError(self._takes_no(next(iter(other))))
         if world.by_ring():
             refuse_ring(self)
         refuse_unlike(views, negatives=negatives, weights=weights)
         with full_precision(views):
             return self.weighted(lambda loss: loss.of_views(views, negatives), views, weights)
+
+    def _takes_no(self, word: str) -> str:
+        if word == "labels":
+            return (
+                f"{type(self).__name__} takes no labels: the views of an item are its positives. "
+                "SupConLoss()(z0, z1, labels=y) takes those of a class for positives, too."
+            )
+        return f"{type(self).__name__} is called with views, negatives= and weights=; there is no {word}=."
 
     def weighted(self, value: Callable[[Loss], Tensor], views: Sequence[Tensor], weights: Tensor | None) -> Tensor:
         """The value of this loss, with the weight of each item if there are any."""
