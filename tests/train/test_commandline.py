@@ -62,6 +62,13 @@ def test_settings_that_came_later_are_in_no_key_unless_they_are_given():
     assert len({configure(s).key for s in ({}, {"steps": 280}, {"warmup_part": 0.1}, {"warmup": 4.0})}) == 4
 
 
+def test_options_of_the_data_are_given_like_those_of_any_part():
+    dotted, _, _ = parse(["--data", "imagenette", "--data.size", "72"])
+    whole, _, _ = parse(["--data", "imagenette", "--data_options", "{size: 72}"])
+    assert dotted == whole
+    assert dotted.data_options == {"size": 72}
+
+
 def test_place_does_not_change_the_key_and_science_does():
     a, _, _ = parse(["--out", "a", "--device", "cpu", "--checkpoint", "3"])
     b, _, _ = parse(["--out=b"])

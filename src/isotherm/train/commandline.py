@@ -81,6 +81,7 @@ def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
     """The command line: the configuration, the place, and whether the configuration is only to be printed."""
     argv = [a for word in argv for a in (word.split("=", 1) if word.startswith("--") and "=" in word else [word])]
     argv = [f"--{FORMER[word[2:]]}" if word.startswith("--") and word[2:] in FORMER else word for word in argv]
+    argv = [word.replace("--data.", "--data_options.", 1) if word.startswith("--data.") else word for word in argv]
     typed = tuple(argv)
     preset, argv = _taken(argv, "--preset")
     file, argv = _taken(argv, "--config")

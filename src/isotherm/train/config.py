@@ -62,7 +62,7 @@ class Config:
     digit_blend: overlay.Blend = setting(
         "max", "max (as Chen & Li's notebook) or sum (as their text; at most white)", later=True
     )
-    data_options: Settings = setting({}, "options of the data's reader, such as {size: 64}")
+    data_options: Settings = setting({}, "options of the data's reader: --data.size 64, or {size: 64}")
     recipe: str | None = setting(None, "how views are drawn; null: what suits the data")
     views: int | None = setting(None, "views of each item; null: what the method needs")
     size: int | None = setting(None, "edge of a view in pixels; null: the recipe's")
