@@ -27,7 +27,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"", "python", "sh", "yaml"}
 RUN_ELSEWHERE = {
     "docs/guides/your-own-loop.md": "tests/test_package.py",
-    "docs/text-ecosystem.md": "tests/integrations/test_sentence_transformers.py",
+    "docs/text-ecosystem.md": "tests/integrations/test_text_ecosystem_page.py",
 }
 """Pages whose Python another test runs, and which."""
 NOT_RUN = {"docs/sentences.md": "scores encoders on SentEval's data, which is not in the repository"}
