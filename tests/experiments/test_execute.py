@@ -90,9 +90,29 @@ def test_failed_and_missing_runs_are_in_the_records_the_page_and_the_evidence(tm
     assert "a, lr 1e+30, seed 0" in page
     assert why in page
     assert why in (tmp_path / "report.md").read_text()
-    lines = (tmp_path / "records.csv").read_text().splitlines()
+    table = (tmp_path / "records.csv").read_text()
+    assert "\\" not in table  # lines end in line ends, not in their escapes
+    lines = table.splitlines()
     assert len(lines) == 4
     assert ",failed," in lines[2]
+
+
+@pytest.mark.slow
+def test_runs_are_made_seed_by_seed_so_that_what_is_compared_is_paired(tmp_path):
+    points = expand(replace(STUDY, claims=(), figures=()), "smoke", seeds=2)
+    shown = []
+    execute.run_points(points, tmp_path, workers=1, show=lambda p: shown.append([*p.running]))
+    began = list(dict.fromkeys(key for keys in shown for key in keys))
+    seeds = {p.config.key: p.seed for p in points}
+    assert len(began) == len(points) > 2
+    assert [seeds[key] for key in began] == sorted(seeds.values())
+
+
+def test_the_command_that_reports_again_trusts_what_is_not_ours():
+    ours = replace(ABOUT, source="")
+    assert ours.report_from("studies/a b") == "isotherm report 'studies/a b'"
+    theirs = replace(ABOUT, source="mine/study.py:STUDY")
+    assert theirs.report_from("studies/a") == "isotherm report studies/a --trust-code    # runs mine/study.py"
 
 
 def test_a_run_that_collapsed_is_told_of(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -47,6 +48,11 @@ class About:
 
     def as_dict(self) -> Mapping[str, str | int | None]:
         return asdict(self)
+
+    def report_from(self, folder: str) -> str:
+        """The command that judges its records again; code that is not ours runs only where the person says so."""
+        trust = f" --trust-code    # runs {self.source.rpartition(':')[0]}" if self.source else ""
+        return f"isotherm report {shlex.quote(folder)}{trust}"
 
 
 @contextmanager
@@ -131,7 +137,7 @@ def run_points(
     ledger = Ledger(points, progress)
     ledger.write()
     show(progress)
-    todo = progress.todo
+    todo = sorted(progress.todo, key=lambda point: point.seed)  # wherever this is stopped, what is compared is paired
     if todo:
         steps = (
             ray_pool.carry_out_all(todo, ray, progress)

@@ -234,7 +234,7 @@ def _commands(telling: Telling) -> list[str]:
         f"# {seconds / 60:,.0f} minutes of training in all",
         telling.about.command,
         "# these verdicts again, from the records beside this page",
-        f"isotherm report {shlex.quote(telling.place)}",
+        telling.about.report_from(telling.place),
     ]
     return block("\n".join(lines), "sh")
 

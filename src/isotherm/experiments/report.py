@@ -87,7 +87,7 @@ def tell(study: Study, records: Records, folder: Path, about: About) -> list[Jud
     _show_results(page, study, points, read)
     _show_paper(page, study, read, about.data)
     page.section("Again", "Everything on this page comes from these commands.")
-    page.code(f"{about.command}\nisotherm report {folder}")
+    page.code(f"{about.command}\n{about.report_from(str(folder))}")
     _show_runs(page, study, records)
     page.write(folder / "report.html")
     files.write_text(folder / "report.md", visible(markdown(study, records, read, judged, about, points)))
@@ -350,7 +350,7 @@ def as_csv(records: Records) -> str:
     varied = list(dict.fromkeys(k for r in records.planned for k in r.varied))
     taken = list(dict.fromkeys(k for r in records for k, v in r.measures.items() if not isinstance(v, list | dict)))
     written = io.StringIO()
-    writer = csv.writer(written)
+    writer = csv.writer(written, lineterminator="\n")
     writer.writerow(["arm", *map(as_cell, varied), "seed", "key", "state", "failure", "seconds", *map(as_cell, taken)])
     for r in records.planned:
         values = [r.varied.get(k, "") for k in varied]
