@@ -591,6 +591,21 @@ def test_a_star_means_more_than_chance(tmp_path):
     assert "uniformity" not in stars(I.compare([c, a, c]))  # the best two are one
 
 
+def test_a_share_has_the_error_of_so_many_items_and_no_interval_above_one(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(600) % 40  # 15 of a class: in an eighth of the rows some have nobody of their own
+    for name, noise in (("a", 0.05), ("b", 0.06)):
+        np.savez(tmp_path / f"{name}.npz", z=np.eye(40)[labels] + noise * rng.standard_normal((600, 40)), labels=labels)
+    compared = I.compare([tmp_path / "a.npz", tmp_path / "b.npz"])
+    assert [entry.values["nearest_agreement"] for entry in compared.entries] == [1, 1]
+    p = 602 / 604  # Agresti & Coull
+    for entry in compared.entries:
+        assert entry.errors["nearest_agreement"] == pytest.approx(math.sqrt(p * (1 - p) / 600))
+    I.run_compare([tmp_path / "a.npz", tmp_path / "b.npz"], output=I.Output(tmp_path / "c.html", None))
+    assert '"most":1' in (tmp_path / "c.html").read_text()
+
+
+
 def test_nothing_collapsed_or_of_another_width_gets_a_star(tmp_path):
     views = tensors(SPHERE) + 0.3 * torch.randn(N, D, generator=torch.Generator().manual_seed(0))
     np.savez(tmp_path / "a.npz", z=SPHERE, views=views.numpy(), labels=LABELS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,6 +42,10 @@ PAIRED = (
     "arm over the seeds that both have, and its 95 % interval (Student)."
 )
 DIFFERENCE_HEADS = ("measure", "arm", "less", "difference", "95 % interval", "seeds", "better (95 %)")
+
+
+SHARES = ("nearest_agreement",)
+"""Measures that are the share of an embedding's items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +138,7 @@ def entry_of(path: Path, reading: Reading) -> Entry:
     values = {"embeddings": health.n, "dimensions": health.d, **health.values}
     if health.advice.low is not None and health.advice.high is not None:
         values |= {"recommended tau, from": health.advice.low, "recommended tau, to": health.advice.high}
-    errors = _errors(embedding, reading.seed)
+    errors = _errors(embedding, values, reading.seed)
     return Entry(embedding.name, values, health, errors, ("file", health.n), health.d)
 
 
@@ -180,15 +184,19 @@ def _binomial(share: float, n: int) -> float:
     return math.sqrt(p * (1 - p) / n)
 
 
-def _errors(embedding: Embedding, seed: int) -> dict[str, float]:
-    """Standard errors of an embedding's measures: how far those of its parts differ."""
+def _errors(embedding: Embedding, values: Mapping[str, float], seed: int) -> dict[str, float]:
+    """Standard errors of an embedding's measures: how far those of its parts differ; of shares that of so many items.
+
+    A part has fewer neighbours to choose from, and a share of 1 in all may be less in each.
+    """
     n = len(embedding.z)
     if n < PARTS * LEAST:
         return {}
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
     parts = [values_of(*_rows(embedding, rows.sort().values), seed) for rows in order.tensor_split(PARTS)]
     shared = [key for key in parts[0] if all(key in part for part in parts)]
-    return {key: float(np.std([part[key] for part in parts], ddof=1)) / math.sqrt(PARTS) for key in shared}
+    errors = {key: float(np.std([part[key] for part in parts], ddof=1)) / math.sqrt(PARTS) for key in shared}
+    return errors | {key: _binomial(values[key], n) for key in SHARES if key in values}
 
 
 def _rows(embedding: Embedding, rows: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:

@@ -64,6 +64,7 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
                 x="share",
                 note="Lines: 95 % intervals, where the number of items is known.",
                 colours=range(len(entries)),
+                most=1.0,
             )
         )
     if command:

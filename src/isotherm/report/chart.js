@@ -260,7 +260,8 @@
       const thick = 18, gap = 10, each = Math.max(1, visible.length) * thick + gap;
       const names = chart.categories, middle = names.map((_, k) => k + 0.5);
       const half = (s, k) => (s.errors || [])[k] || 0;
-      const ends = chart.series.flatMap(s => s.values.flatMap((v, k) => (there(v) ? [v + half(s, k), v - half(s, k)] : [])));
+      const high = v => (there(chart.most) ? Math.min(v, chart.most) : v), low = v => (there(chart.most) ? Math.max(v, 0) : v);
+      const ends = chart.series.flatMap(s => s.values.flatMap((v, k) => (there(v) ? [high(v + half(s, k)), low(v - half(s, k))] : [])));
       const f = frame(canvas, chart, range(ends, { pad: 0.08 }), [0, names.length],
         { yTicks: middle, yWords: names, down: true, height: names.length * each + (chart.x ? 62 : 44), right: 58 });
       const own = (chart.colours || []).length && chart.series.length === 1;
@@ -270,9 +271,10 @@
           if (!there(v)) return;
           const y = f.y(k) + gap / 2 + (row + 0.5) * thick, error = half(s, k), style = own ? `--c:var(--c${chart.colours[k] % COLOURS})` : "";
           make("path", { class: "reach", d: `M${f.left} ${y}H${f.right}`, style: "--c:var(--rule)" }, group);
-          if (error) make("path", { class: "whisker", style, d: `M${f.x(v - error)} ${y}H${f.x(v + error)}m0 -4v8M${f.x(v - error)} ${y - 4}v8` }, group);
+          const from = f.x(low(v - error)), to = f.x(high(v + error));
+          if (error) make("path", { class: "whisker", style, d: `M${from} ${y}H${to}m0 -4v8M${from} ${y - 4}v8` }, group);
           make("circle", { class: "value", style, cx: f.x(v), cy: y, r: 5 }, group);
-          make("text", { x: f.x(v + error) + 9, y: y + 4 }, group, rounded(v, error));
+          make("text", { x: to + 9, y: y + 4 }, group, rounded(v, error));
         });
       });
       return {

@@ -138,6 +138,8 @@ class Dots:
     measure: str = ""
     colours: Sequence[int] = ()
     """Of a single series: the colour of every category, where charts should agree on it."""
+    most: float | None = None
+    """Of shares: the largest there can be. Intervals end there, and at 0."""
     kind = "dots"
 
     def __post_init__(self) -> None:

@@ -164,7 +164,10 @@ def _dots(axes: Any, chart: Dots) -> None:
             colour = COLOURS[(chart.colours[k] if own else i) % len(COLOURS)]
             label = s.name if k == 0 else None
             at = k - 0.4 + thick * (i + 0.5)
-            axes.errorbar(value, at, xerr=error, fmt="o", color=colour, markersize=6, capsize=3, label=label)
+            ends = (error, error) if chart.most is None else (min(error, value), min(error, chart.most - value))
+            axes.errorbar(
+                value, at, xerr=[[ends[0]], [ends[1]]], fmt="o", color=colour, markersize=6, capsize=3, label=label
+            )
     axes.set_yticks(range(len(chart.categories)), chart.categories)
     axes.set_ylim(len(chart.categories) - 0.5, -0.5)
     axes.grid(axis="y", color=RULE, linewidth=0.7)
