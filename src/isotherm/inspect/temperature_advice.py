@@ -180,7 +180,10 @@ def advise(queries: Queries, against: str = "") -> Advice:
             "that at any sensible temperature nearly all negatives count alike. Mend the collapse first.",
         )
     low, high = _short(low), _short(high)
-    own = "" if queries.same is None else ", and those are often of the query's own class"
+    own = ""
+    if queries.same is not None:
+        chance = float(queries.same.double().mean())
+        own = f" (at {low:g} {queries.at(low)[1]:.0%} falls on the query's own class, by chance {chance:.0%})"
     profile = queries.reach(Cosine(low, high))
     return Advice(
         low=low,
