@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,6 +217,7 @@ def _planned(
     """Say what a study would cost."""
     from isotherm.experiments import plan
 
+    starting = 2 * time.process_time()  # what this process took to be here, and a worker will take
     with terminal.progress(console) as note:
         kinds = plan.kinds(points, lambda kind: note("a few steps of", kind))
     table = terminal.table("kind of run", "runs", "steps", "seconds per step", "minutes")
@@ -225,8 +227,9 @@ def _planned(
     total = sum(k.seconds for k in kinds)
     runs, measuring = sum(k.runs for k in kinds), sum(k.runs * k.measuring for k in kinds)
     console.print(
-        f"{name} at scale {arguments.scale} on {points[0].config.data}: {runs} runs, about {plan.duration(total)} on "
-        f"one core, {plan.duration(total / workers)} on {workers}; {measuring / total:.0%} of it is measuring. "
+        f"{name} at scale {arguments.scale} on {points[0].config.data}: {runs} runs, about "
+        f"{plan.duration(total + starting)} on one core, {plan.duration(total / workers + starting)} on {workers}; "
+        f"{measuring / total:.0%} of it is measuring. "
         f"Into {out}",
         highlight=False,
         soft_wrap=True,

@@ -35,7 +35,7 @@ ENOUGH = 4.0
 """Seconds after which fewer do."""
 FREE = (
     *("seed", "epochs", "steps", "lr", "milestones", "warmup", "warmup_part"),
-    *("randbit", "digits", "monitor", "monitor_images"),
+    *("randbit", "digits"),
 )
 """Settings that hardly change what a step costs."""
 MEASURED_ALIKE = (
@@ -49,6 +49,8 @@ MEASURED_ALIKE = (
     "text_encoder",
     "head",
     "size",
+    "monitor",
+    "monitor_images",
 )
 """Settings on which it depends what measuring a run costs."""
 
@@ -64,7 +66,7 @@ class Kind:
     """Steps."""
     views_per_step: int
     measuring: float = 0.0
-    """Seconds that measuring a run takes."""
+    """Seconds that a run takes besides its steps: to open, to be looked at on the way, and to be measured."""
     runs: int = 0
     steps: int = 0
     """Of all its runs together."""
@@ -122,7 +124,9 @@ def timed(name: str, point: Point, measuring: dict[str, float]) -> Kind:
     try:
         with tempfile.TemporaryDirectory() as folder:
             place = Runtime(out=Path(folder), quiet=True, prefetch=0)
+            opening = time.process_time()
             run = Run(fabric_for(config, place), config, place)
+            opening = time.process_time() - opening
             with run.closing():
                 run.state.method.train()
                 now, times, views = _clock(run), [], 0
@@ -132,7 +136,7 @@ def timed(name: str, point: Point, measuring: dict[str, float]) -> Kind:
                     times.append(now() - began)
                 same = json.dumps([config.as_dict()[k] for k in MEASURED_ALIKE], sort_keys=True)
                 if same not in measuring:
-                    measuring[same] = _measured(run, point.measure)
+                    measuring[same] = opening + _measured(run, point.measure)
             return Kind(name, statistics.median(times[1:] or times), len(run.loader), views, measuring[same])
     finally:
         torch.set_num_threads(threads)
@@ -155,11 +159,16 @@ def _until_enough(batches: Iterator[Batch], now: Callable[[], float]) -> Iterato
 
 
 def _measured(run: Run, groups: Sequence[str]) -> float:
-    """Seconds that it takes to measure a run as it is now; what is read from its files takes none."""
-    now = _clock(run)
+    """Seconds that looks on the way, and measuring a run as it is now, take; what is read from its files takes none."""
+    now, looks = _clock(run), run.config.monitor
     began = now()
+    if looks:
+        run.monitored(run.config.monitor_images)
+    look = now() - began
+    began = now()
+    run.monitored()
     take([m for m in in_groups(groups) if "run" not in m.needs], trained(run.opened()))
-    return now() - began
+    return looks * look + now() - began
 
 
 def duration(seconds: float) -> str:

@@ -342,7 +342,7 @@ class Run:
             line["skipped"] = state.skipped
         if monitor_due(start, state.step, self.steps, config.monitor) and self.leader:
             world.doing(f"measuring after step {state.step}")
-            measures = self._monitor(config.monitor_images)
+            measures = self.monitored(config.monitor_images)
             line |= measures
             by = state.built.material.criterion
             if measures.get(by, -1.0) > state.best:
@@ -370,7 +370,8 @@ class Run:
         network.to("cpu", memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         return self.state.built.material.opened(self.out, network)
 
-    def _monitor(self, at_most: int | None = None) -> dict[str, float]:
+    def monitored(self, at_most: int | None = None) -> dict[str, float]:
+        """What is measured on the way and at the end; at most so many items."""
         return self.state.built.material.monitor(self._network(), at_most)
 
     def _record(self, line: Line) -> None:
@@ -414,7 +415,7 @@ class Run:
         measures: dict[str, float] = {}
         notes = self._notes()
         if self.leader:
-            measures = self._monitor()
+            measures = self.monitored()
             if self.state.skipped:
                 measures["skipped"] = float(self.state.skipped)
             notes += self._warnings(measures)
