@@ -163,7 +163,7 @@ def test_bench_views_measures_and_judges(capsys):
     result = json.loads(out)
     assert result["images_per_second"]["isotherm"] > 0
     assert result["machine"]["torch"]
-    assert {bar["what"] for bar in result["bars"]} == {"two views, against PIL"}
+    assert {bar["what"] for bar in result["bars"]} == {"two views, against PIL, image by image"}
     assert "two views, against PIL" in err
 
 
