@@ -605,7 +605,6 @@ def test_a_share_has_the_error_of_so_many_items_and_no_interval_above_one(tmp_pa
     assert '"most":1' in (tmp_path / "c.html").read_text()
 
 
-
 def test_nothing_collapsed_or_of_another_width_gets_a_star(tmp_path):
     views = tensors(SPHERE) + 0.3 * torch.randn(N, D, generator=torch.Generator().manual_seed(0))
     np.savez(tmp_path / "a.npz", z=SPHERE, views=views.numpy(), labels=LABELS)

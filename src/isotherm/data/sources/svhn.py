@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
-from scipy.io import loadmat, whosmat
 
-from isotherm.data.declared import believable
 from isotherm.data.images import Images
+from isotherm.data.sources.matlab import arrays
 from isotherm.data.sources.reading import as_many, damaged, in_range, make_images, one_split
 
 FIRST_ID = {"train": 0, "test": 73_257, "extra": 99_289}
@@ -22,11 +20,9 @@ def read(folder: Path, split: str = "train") -> Images:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} holds no {path.name}")
     try:
-        for _, shape, _ in whosmat(path):
-            believable(path, math.prod(shape), path.stat().st_size)
-        content = loadmat(path, variable_names=("X", "y"))
-    except Exception as error:  # scipy's reader raises nearly anything on a broken file
-        raise damaged(path, f"it cannot be read as MATLAB 5 ({error or type(error).__name__})") from error
+        content = arrays(path, ("X", "y"))
+    except ValueError as error:
+        raise damaged(path, f"it cannot be read as MATLAB 5 ({error})") from error
     x, y = content.get("X"), content.get("y")
     if x is None or y is None or x.dtype != np.uint8 or x.shape[:3] != (32, 32, 3) or x.ndim != 4:
         raise damaged(path, "it must hold X, 32×32×3×N bytes, and y, the labels")
