@@ -4,12 +4,15 @@
     PYTHONPATH=tests python tests/attacks/fuzz.py --atheris npy [libFuzzer's options]
 
 The second is guided by coverage, where atheris is installed. Every finding is written to the folder: the damaged file,
-the edits, and what happened; exit code 1 if there are any. What is found becomes a test in test_findings.py.
+the edits, and what happened; exit code 1 if there are any. A process that a signal ends is one. What is found becomes
+a test in test_findings.py.
 """
 
 import argparse
 import random
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -35,9 +38,25 @@ def drawn(rng: random.Random) -> list[Edit]:
     ]
 
 
-def run(targets: list[Target], until: float, seed: int, out: Path) -> int:
+def watched(words: list[str], length: float, seed: int, out: Path) -> int:
+    """Attack in a process of its own: a signal that ends it is a finding, and the next one goes on. The exit code."""
+    until, code, ended = time.monotonic() + length, 0, 0
+    while (left := until - time.monotonic()) > 0:
+        place = Path(tempfile.mkdtemp(prefix="isotherm-fuzz-"))
+        own = ["--place", str(place), "--time", f"{left}s", "--seed", str(seed + ended), "--out", str(out)]
+        code = subprocess.run([sys.executable, __file__, *words, *own], check=False).returncode
+        if code >= 0:
+            break
+        ended += 1
+        kept = out / f"ended-{ended}"
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(place / "here", kept)
+        print(f"the process was ended by {signal.Signals(-code).name}\n  kept in {kept}", flush=True)
+    return 1 if ended else code
+
+
+def run(targets: list[Target], until: float, seed: int, out: Path, place: Path) -> int:
     """Attack the targets in turn, quick ones more often; how many findings there were."""
-    place = Path(tempfile.mkdtemp(prefix="isotherm-fuzz-"))
     counts, findings = dict.fromkeys((t.name for t in targets), 0), {}
     for target in targets:
         whole(target, place / "here")
@@ -98,6 +117,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=None, help="of the damage (the clock)")
     parser.add_argument("--out", type=Path, default=Path("fuzz"), help="where findings go (fuzz)")
     parser.add_argument("--atheris", metavar="NAME", help="one target, guided by coverage")
+    parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
     arguments, rest = parser.parse_known_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -105,4 +125,7 @@ if __name__ == "__main__":
         guided(arguments.atheris, rest)
     chosen = [t for t in TARGETS if not arguments.only or t.name in arguments.only]
     seed = arguments.seed if arguments.seed is not None else time.time_ns() % 2**32
-    sys.exit(1 if run(chosen, time.monotonic() + arguments.time, seed, arguments.out) else 0)
+    if arguments.place is None:
+        words = ["--only", *arguments.only] if arguments.only else []
+        sys.exit(watched(words, arguments.time, seed, arguments.out))
+    sys.exit(1 if run(chosen, time.monotonic() + arguments.time, seed, arguments.out, arguments.place) else 0)
