@@ -111,6 +111,9 @@ class Loss(nn.Module):
             return self.weighted(lambda loss: loss.of_views(views, negatives), views, weights)
 
     def _takes_no(self, word: str) -> str:
+        if self.takes_labels:
+            reason = f": it {self.without_negatives}" if word == "negatives" else ""
+            return f"{type(self).__name__} is called with views, labels= and weights=; there is no {word}={reason}."
         if word == "labels":
             return (
                 f"{type(self).__name__} takes no labels: the views of an item are its positives. "
