@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotherm.inspect.column import LABEL_KEYS, Array, Column
+from isotherm.checks import did_you_mean
+from isotherm.inspect.column import FLOATS, LABEL_KEYS, Array, Column
 from isotherm.inspect.dimensions import left_out
 from isotherm.inspect.formats import arrays
 from isotherm.inspect.tables import other_separator
@@ -188,7 +189,7 @@ def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple
         raise ValueError(f"{path} is empty: it has {shapes}. Embeddings are a 2-D array, one row per item.")
     if key is not None:
         if key not in columns:
-            raise ValueError(f"{path} has no '{key}'; it holds: {shapes}.")
+            raise ValueError(f"{path} has no '{key}'{did_you_mean(key, columns, [shapes], lead='it holds')}")
         name = key
     else:
         fit = [name for name, c in columns.items() if len(c.shape) == 2 and c.shape[1] > 1]
@@ -244,8 +245,9 @@ def _beside(
         )
     )
     if not file.exists():
-        keys = f" and {path.name} has only: {', '.join(columns)}" if set(columns) != {""} else ""
-        raise ValueError(f"{what} '{text}': there is no such file{keys}.")
+        keys = [name for name in columns if name not in ("", FLOATS)]
+        beside = f", and nothing of that name in {path.name}{_nearest(text, keys)}" if keys else "."
+        raise ValueError(f"{what} '{text}': there is no such file{beside}")
     result = arrays(file)
     if key is None:
         fit = [name for name, c in result.items() if len(c.shape) == (2 if what == "views" else 1)]
@@ -255,8 +257,14 @@ def _beside(
             raise ValueError(f"{file} holds several arrays; say which: {file}:KEY with KEY one of {', '.join(result)}.")
         key = likely[0]
     elif key not in result:
-        raise ValueError(f"{file} has no '{key}'; it holds: {', '.join(result)}.")
+        raise ValueError(f"{file} has no '{key}'{_nearest(key, list(result))}")
     return f"{file}:{key}" if key else str(file), result[key]
+
+
+def _nearest(wanted: str, names: Sequence[str]) -> str:
+    """The end of a sentence about a name that is not there; of hundreds of columns it lists a few."""
+    listed = [*names[:8], f"… ({len(names):,} in all)"] if len(names) > 9 else names
+    return did_you_mean(wanted, names, listed, lead="it has")
 
 
 def _as_many(name: str, column: Column, total: int, rows: Array | None) -> Any:
