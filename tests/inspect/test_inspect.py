@@ -491,6 +491,13 @@ def test_views_in_another_order_are_found():
     assert levels(I.examine(z, views=near.flip(0)), "same order") == ["bad"]
 
 
+def test_nobody_is_asked_about_the_order_of_views_that_a_run_made():
+    z = tensors(SPHERE)
+    made = I.examine(z, views=(z, z.flip(0)))
+    assert levels(made, "same order") == []
+    assert levels(made, "More training, or weaker views") == ["bad"]
+
+
 @pytest.mark.parametrize("n", [2, 3, 12])
 def test_a_handful_of_items_is_enough(n, tmp_path):
     np.save(tmp_path / "e.npy", SPHERE[:n])

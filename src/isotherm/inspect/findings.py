@@ -65,9 +65,11 @@ def describe(health: Health) -> list[Row]:
     return rows
 
 
-def found_in(health: Health) -> list[Finding]:
-    """What somebody with this embedding should know."""
-    return [*_geometry(health), *_columns(health), *_labelled(health), *_positives(health)]
+def found_in(health: Health, views_given: bool = True) -> list[Finding]:
+    """What somebody with this embedding should know. `views_given`: whether they brought the views, and not we made
+    them, as `isotherm evaluate` does.
+    """
+    return [*_geometry(health), *_columns(health), *_labelled(health), *_positives(health, views_given)]
 
 
 def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -239,7 +241,7 @@ def _labelled(health: Health) -> Iterator[Finding]:
         )
 
 
-def _positives(health: Health) -> Iterator[Finding]:
+def _positives(health: Health, views_given: bool) -> Iterator[Finding]:
     if health.separation is None:
         return
     positive, nearest = health.values["positive_similarity"], float(health.separation[0])
@@ -247,8 +249,8 @@ def _positives(health: Health) -> Iterator[Finding]:
     if health.around.identical_views:
         yield Finding(
             "look",
-            "The two views of every item are identical: nothing is said about views. Are they the same file, or was "
-            "nothing augmented?",
+            "The two views of every item are identical: nothing is said about views. "
+            + ("Are they the same file, or was nothing augmented?" if views_given else "Was nothing augmented?"),
             f"alignment below {IDENTICAL:g}",
         )
         return
@@ -257,7 +259,7 @@ def _positives(health: Health) -> Iterator[Finding]:
     else:
         yield Finding(
             "bad",
-            "An item's nearest other item is closer than its own second view: instances are not told apart. Are the "
-            "views in the same order?",
+            "An item's nearest other item is closer than its own second view: instances are not told apart. "
+            + ("Are the views in the same order?" if views_given else "More training, or weaker views, would help."),
             said,
         )

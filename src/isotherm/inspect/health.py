@@ -159,7 +159,8 @@ def examine(
         constant_columns=tuple((z.amax(0) == z.amin(0)).nonzero()[:, 0].tolist()),
         findings=(),
     )
-    return dataclasses.replace(health, findings=gravest_first([*notes, *gaps, *found_in(health)]))
+    found = found_in(health, views_given=not isinstance(views, tuple))
+    return dataclasses.replace(health, findings=gravest_first([*notes, *gaps, *found]))
 
 
 def values_of(z: Tensor, labels: Tensor | None = None, views: Tensor | None = None, seed: int = 0) -> dict[str, float]:
