@@ -543,6 +543,19 @@ def test_a_pipeline_stops_at_a_warning_only_where_it_is_asked_to(tmp_path):
     assert codes == [0, 3]
 
 
+def test_a_pipeline_does_not_stop_at_good_classes_nor_at_a_sample(tmp_path):
+    labels = np.arange(N) % 2
+    z = 3 * CENTRES[labels] + RANDOM.normal(size=(N, D))  # half of the negatives are of the query's class
+    np.savez(tmp_path / "z.npz", embeddings=z, labels=labels)
+    command = ["inspect", str(tmp_path / "z.npz"), "--fail-on", "warning", "--map", "none", "--html"]
+    assert main([*command, str(tmp_path / "z.html"), "--json", str(tmp_path / "z.json")]) == 0
+    (advice,) = (f for f in json.loads((tmp_path / "z.json").read_text())["findings"] if f["remark"])
+    assert advice["level"] == "look"
+    assert "falls on its own class" in advice["text"]
+    assert "Healthy: " in (tmp_path / "z.html").read_text()
+    assert main([*command, str(tmp_path / "z.html"), "--sample", "200"]) == 0
+
+
 def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):
     with pytest.raises(ValueError, match="cannot be written"):
         I.run(save(tmp_path, "npy"), output=I.Output(tmp_path))

@@ -78,8 +78,12 @@ def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def verdict_of(findings: Iterable[Finding]) -> Finding:
-    """All findings in a line, for somebody in a hurry: how grave the gravest is, and what it says first."""
-    ordered = gravest_first(findings)
+    """All findings in a line, for somebody in a hurry: how grave the gravest is, and what it says first.
+
+    Remarks do not count, unless there is nothing else.
+    """
+    everything = gravest_first(findings)
+    ordered = [finding for finding in everything if not finding.remark] or everything
     if not ordered:
         return Finding("look", "Nothing can be said about it.")
     level = ordered[0].level
@@ -238,6 +242,7 @@ def _labelled(health: Health) -> Iterator[Finding]:
             "its own class: false negatives, if these labels are what matters."
             + (" Prefer the upper end of the range." if share > MOSTLY_FALSE else ""),
             f"by chance {chance:.0%}; worth a look above {MOSTLY_FALSE:.0%} at the lower end",
+            remark=True,  # about the next training: the better the classes, the more of them it is
         )
 
 

@@ -216,7 +216,7 @@ def _with_errors(health: Health, embedding: Embedding, seed: int) -> Health:
     text = f"Standard errors for being a sample: {said}."
     if sized:
         text += f" What depends on the number of rows is the sample's own, not the file's: {', '.join(sized)}."
-    note = Finding("look", text, f"from {PARTS} parts of the sample")
+    note = Finding("look", text, f"from {PARTS} parts of the sample", remark=True)
     return dataclasses.replace(health, errors=errors, findings=(*health.findings, note))
 
 

@@ -173,7 +173,8 @@ def _chosen(path: Path, total: int, d: int, sample: int | None, seed: int, notes
     rows = None
     if sample is not None and sample < total:
         rows = np.sort(np.random.default_rng(seed).choice(total, sample, replace=False))
-        notes.append(Finding("look", f"{sample:,} of the file's {total:,} rows were examined.", f"seed {seed}"))
+        examined = f"{sample:,} of the file's {total:,} rows were examined."
+        notes.append(Finding("look", examined, f"seed {seed}", remark=True))
     if d > total:
         transposed = (
             f"There are more columns than rows ({total:,} × {d:,}). Rows must be items: is the array transposed?"
