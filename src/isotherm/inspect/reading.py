@@ -20,6 +20,7 @@ from isotherm.inspect.column import FLOATS, LABEL_KEYS, Array, Column
 from isotherm.inspect.dimensions import left_out
 from isotherm.inspect.formats import arrays
 from isotherm.inspect.tables import other_separator
+from isotherm.inspect.transposed import transposed
 from isotherm.report import Finding, number
 
 LIMIT = 250_000
@@ -147,6 +148,8 @@ def _usable(whole: Embedding, missing: Tensor, source: str, drop: bool, notes: l
         keep &= _sound(whole.views, whole.rows, "views", drop, notes)
     if int(keep.sum()) < 2:
         raise ValueError(f"{source} has {int(keep.sum())} usable embeddings; at least 2 are needed.")
+    if said := transposed(whole.z[keep], whole.total):
+        notes.append(said)
     parts: dict[str, Any] = {"notes": tuple(notes)}
     if not keep.all():
         parts |= {part: getattr(whole, part)[keep] for part in ("z", "rows")}
@@ -175,11 +178,6 @@ def _chosen(path: Path, total: int, d: int, sample: int | None, seed: int, notes
         rows = np.sort(np.random.default_rng(seed).choice(total, sample, replace=False))
         examined = f"{sample:,} of the file's {total:,} rows were examined."
         notes.append(Finding("look", examined, f"seed {seed}", remark=True))
-    if d > total:
-        transposed = (
-            f"There are more columns than rows ({total:,} × {d:,}). Rows must be items: is the array transposed?"
-        )
-        notes.append(Finding("look", transposed, "d > n"))
     return rows
 
 
