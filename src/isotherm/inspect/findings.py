@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from isotherm.inspect.heavy_columns import NEARLY_ALL, told
 from isotherm.measures.catalogue import measures
 from isotherm.measures.embedding import (
     AGREEING,
@@ -37,6 +38,8 @@ MOSTLY_FALSE = 0.5
 """Part of the repulsion on the query's own class."""
 REPEATED = 0.01
 """Part of the rows that repeat another."""
+OUTWEIGHED = "leave out what is no dimension of the embedding, or subtract each column's mean and divide by its spread."
+"""What to do about columns that outweigh all others."""
 UNEVEN_LENGTHS = 0.5
 """Standard deviation of the lengths over their mean."""
 
@@ -105,8 +108,7 @@ def _geometry(health: Health) -> Iterator[Finding]:
     if level == "bad":
         yield Finding(
             level,
-            f"Uniformity {number(uniformity)}: nearly collapsed; all items are almost one point. Look for a missing "
-            "stop-gradient, too strong a weight decay, a temperature far too high, or a cone around a common mean.",
+            f"Uniformity {number(uniformity)}: nearly collapsed; all items are almost one point. {_cause(health)}",
             f"{said}; collapsed below {NEARLY_COLLAPSED:.0%} of it",
         )
     elif health.n < FEWEST:
@@ -119,8 +121,8 @@ def _geometry(health: Health) -> Iterator[Finding]:
     elif level == "look":
         yield Finding(
             level,
-            f"Uniformity {number(uniformity)}: the items use a small part of the sphere. A lower temperature (or a "
-            "larger weight of the repulsion) spreads them.",
+            f"Uniformity {number(uniformity)}: the items use a small part of the sphere."
+            + " A lower temperature (or a larger weight of the repulsion) spreads them." * (not health.heavy_columns),
             f"{said}; crowded below {CROWDED:.0%} of it",
         )
     else:
@@ -133,7 +135,9 @@ def _geometry(health: Health) -> Iterator[Finding]:
         grave = "Dimensions have collapsed" if level == "bad" else "Few directions are used"
         classes = len(health.classes)
         reason = "a wider embedding would add nothing."
-        if health.around.spread == "bad":
+        if health.heavy_columns:
+            reason = f"{told(health.heavy_columns)}."
+        elif health.around.spread == "bad":
             reason = "so it is with one point."
         elif classes > 2 and rank < classes and values.get("nearest_agreement", 0) > 0.9:
             reason = (
@@ -151,7 +155,25 @@ def _geometry(health: Health) -> Iterator[Finding]:
         )
 
 
+def _cause(health: Health) -> str:
+    """What may have made one point of all items."""
+    if health.heavy_columns:
+        said = told(health.heavy_columns)
+        return f"{said[0].upper()}{said[1:]}, so that cosines compare little else: {OUTWEIGHED}"
+    return (
+        "Look for a missing stop-gradient, too strong a weight decay, a temperature far too high, or a cone around a "
+        "common mean."
+    )
+
+
 def _columns(health: Health) -> Iterator[Finding]:
+    if health.heavy_columns and health.around.spread != "bad":
+        said = told(health.heavy_columns)
+        yield Finding(
+            "look",
+            f"{said[0].upper()}{said[1:]}: cosines compare little else. {OUTWEIGHED[0].upper()}{OUTWEIGHED[1:]}",
+            f"at least {NEARLY_ALL:.0%} of it in {len(health.heavy_columns)} of {health.d:,} columns",
+        )
     dead = health.constant_columns
     if dead:
         which = ", ".join(map(str, dead[:5])) + (" …" if len(dead) > 5 else "")

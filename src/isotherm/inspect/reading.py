@@ -45,6 +45,8 @@ class Embedding:
     total: int
     """How many rows the file has."""
     notes: tuple[Finding, ...]
+    dimensions: tuple[str, ...] = ()
+    """Of a table with a column a dimension: their names."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def read(
         second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
     indices = torch.arange(total) if rows is None else torch.from_numpy(rows)
     title = path.name if not name else f"{path.name}:{name}"
-    whole = Embedding(title, z, codes, classes, second, indices, total, ())
+    whole = Embedding(title, z, codes, classes, second, indices, total, (), column.dimensions)
     return _usable(whole, missing, str(path), drop, notes)
 
 

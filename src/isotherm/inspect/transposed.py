@@ -18,9 +18,9 @@ ONE = 1e-3
 def transposed(z: Tensor, total: int) -> Finding | None:
     """What is to be said of finite rows, of `total` in the file, that are fewer than their columns.
 
-    A few items with many dimensions are no fault. But where every column has length 1 and the rows have not, the columns
-    were normalized; and where the rows are as many as an embedding has dimensions, the columns are not, and their
-    lengths differ less than those of the rows, as items' do, the columns are the items.
+    A few items with many dimensions are no fault. But where every column has length 1 and the rows have not, the
+    columns were normalized; and where the rows are as many as an embedding has dimensions, the columns are not, and
+    their lengths differ less than those of the rows, as items' do, the columns are the items.
     """
     d = z.shape[1]
     if d <= total:
