@@ -253,6 +253,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             row.title, *(terminal.styled(f"{v} ★", "bold") if i == row.best else v for i, v in enumerate(cells))
         )
     console.print(table)
+    console.print(terminal.styled(comparison.verdict.text), highlight=False, soft_wrap=True)
     console.print(inspection.comparing.LEGEND, highlight=False, soft_wrap=True)
     if comparison.differences:
         table = terminal.table(*inspection.comparing.DIFFERENCE_HEADS)
