@@ -175,8 +175,8 @@ def refuse_unlike_queries(loss: Loss, values: Tensor, queries: int) -> None:
     if not isinstance(values, Tensor) or values.shape != (queries,):
         got = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
         raise ValueError(
-            f"{type(loss).__name__}.per_query must give one value per query, shape (queries,); it gave {got}. Leave the "
-            "mean over them to the reduction."
+            f"{type(loss).__name__}.per_query must give one value per query, shape (queries,); it gave {got}. Leave "
+            "the mean over them to the reduction."
         )
 
 
