@@ -10,7 +10,11 @@ PEERS := .venv-peers
 VISION := $(VENV)/vision
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo quick test coverage check lint bench gpu-check fuzz torture site dist clean
+.PHONY: help demo quick test coverage check lint bench gpu-check fuzz torture site dist clean
+
+help:  ## these lines
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name what; do \
+	  printf '  %-10s %s\n' "$$name" "$$what"; done
 
 demo: $(READY)  ## Wang & Liu's temperature study on the embedded digits: claims in the terminal, a report to open
 	$(RUN)/isotherm study temperature --scale demo --out demo/temperature
@@ -83,5 +87,5 @@ dist: $(DEV)  ## the wheel and the source distribution, in dist/
 	$(RUN)/pip install -c constraints.txt build
 	$(RUN)/python -m build --outdir dist
 
-clean:
+clean:  ## away with the environments, demo/, dist/ and site/
 	rm -rf $(VENV) $(PEERS) demo dist site

@@ -1,13 +1,16 @@
 """lightly's losses replaced by ours: one changed import, the same numbers, and a batch of any size fits in memory.
 
-python examples/lightly_loss.py        (seconds on one core; needs lightly)
+python examples/lightly_loss.py        (seconds on one core; needs lightly, of the extra `peers`)
 """
 
 import torch
-from lightly.loss import NTXentLoss as Theirs
-from lightly.models.modules import SimCLRProjectionHead
 
+from isotherm.extras import named
 from isotherm.integrations.lightly import NTXentLoss as Ours
+
+with named():  # without lightly the error says how to get it
+    from lightly.loss import NTXentLoss as Theirs
+    from lightly.models.modules import SimCLRProjectionHead
 
 
 def main() -> float:

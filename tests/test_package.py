@@ -183,6 +183,12 @@ def test_pages_made_of_docstrings_are_current():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_make_help_names_every_target_with_what_it_does():
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"^  ([\w-]+) +\S", said, re.MULTILINE) == targets
+
+
 def test_every_link_between_pages_leads_somewhere():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())]

@@ -51,8 +51,10 @@ def test_mistakes_get_one_sentence(tmp_path):
         isotherm.load_encoder(str(tmp_path))
     with pytest.raises(ValueError, match=r"no file or folder nowhere: a run's folder, or its encoder\.safetensors"):
         isotherm.load_encoder("nowhere")
-    with pytest.raises(AttributeError, match=r"no attribute 'trian'; it has: .*train"):
-        isotherm.trian  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'Moniter'; did you mean 'Monitor'"):
+        isotherm.Moniter  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'fit'; it has: .*train"):
+        isotherm.fit  # noqa: B018
 
 
 def blobs(n=120, d=8):

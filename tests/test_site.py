@@ -35,6 +35,8 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
     chosen = tmp_path / "site/guides/choose-a-temperature/index.html"
     (framed,) = re.findall(r'<iframe class="chart" src="([^"]+)"', chosen.read_text())
     assert "How many negatives a query reaches" in (chosen.parent / framed).read_text()
+    assert 'class="language-sh highlight"' in chosen.read_text()  # by which site.css knows whose lines to break
+    assert 'class="language-text highlight"' in (tmp_path / "site/architecture/index.html").read_text()
     for page in (tmp_path / "site").rglob("*.html"):
         fetched = re.findall(r'<(?:script|img|link|iframe)\b[^>]*(?:src|href)="(https?:[^"]*)"', page.read_text())
         assert not fetched, page

@@ -72,7 +72,9 @@ def __getattr__(name: str) -> object:
         with extras.named():
             module = importlib.import_module(f"isotherm.{_ELSEWHERE.get(name, name)}")
         return getattr(module, name) if name in _ELSEWHERE else module
-    raise AttributeError(f"module 'isotherm' has no attribute '{name}'; it has: {', '.join(__all__)}.")
+    from isotherm.checks import did_you_mean  # noqa: PLC0415 - for the mistaken only
+
+    raise AttributeError(f"module 'isotherm' has no attribute '{name}'{did_you_mean(name, __all__, lead='it has')}")
 
 
 def __dir__() -> list[str]:

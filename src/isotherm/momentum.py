@@ -16,9 +16,10 @@ from isotherm.pairing import unit
 class Queue(nn.Module):
     """The last keys, unit rows (size, width), as negatives: ``loss(q, k, negatives=queue.keys)``, ``queue.push(k)``.
 
-    MoCo (arXiv:1911.05722, Alg. 1): first in, first out, any number at a time. It starts as random directions, a
-    function of `seed`; `filled` says how many rows are keys by now. Its state is in its `state_dict`, so that a run
-    that is loaded goes on with the negatives it had. Several processes push everyone's keys, and all hold the same.
+    MoCo (arXiv:1911.05722, Alg. 1): first in, first out, any number at a time. It starts full, of random directions
+    that are a function of `seed`: until `size` keys were pushed, some negatives are nobody's. `filled` says how many
+    rows are keys by now; ``queue.keys`` has all rows. Its state is in its `state_dict`, so that a run that is loaded
+    goes on with the negatives it had. Several processes push everyone's keys, and all hold the same.
     """
 
     def __init__(self, size: int, width: int, seed: int = 0) -> None:

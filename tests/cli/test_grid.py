@@ -37,6 +37,10 @@ def test_every_combination_is_trained_and_the_same_line_goes_on(tmp_path, capsys
         (["--vary", "lr=0.1,[", *SMALL], "wants a setting and its values"),
         (["--vary", "lr=0.1,0.2", "--epoch", "1"], "did you mean 'epochs'?"),
         (["--vary", "loss.temprature=0.1,0.2", *SMALL], "did you mean 'loss.temperature'?"),
+        (
+            ["--vary", "loss=NTXentLoss,BarlowTwinsLoss", "--vary", "loss.temperature=0.1,0.2", *SMALL],
+            "are arms of a study's file, as in docs/guides/first-study.md",
+        ),
         (["--vary", "lr=0.1,0.2", "--resume"], "settings are written --name value"),
         (["--vary", "lr=0.1,0.2", "--seed", "3"], "--seed is for isotherm train"),
     ],

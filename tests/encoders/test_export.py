@@ -71,9 +71,12 @@ def test_the_command_writes_a_run_for_detectron2(tmp_path, capsys):
     assert main(["export", "random:resnet18", "--to", "detectron2", "--out", str(out)]) == 2
     assert "stem for small images" in capsys.readouterr().err
     assert main(["export", "random:resnet18", "--to", "torchvision", "--out", str(tmp_path / "r18.pt")]) == 2
-    assert "--out must end in .pth" in capsys.readouterr().err
+    assert "stem for small images" in capsys.readouterr().err  # before what the file should be called
     weights = tmp_path / "weights.pt"
     torch.save(ResNet(18).state_dict(), weights)
+    wrong = ["export", str(weights), "--arch", "resnet18", "--to", "torchvision", "--out", str(tmp_path / "r18.pt")]
+    assert main(wrong) == 2
+    assert "--out must end in .pth" in capsys.readouterr().err
     command = ["export", str(weights), "--arch", "resnet18", "--to", "detectron2", "--out", str(out)]
     assert main(command) == 0
     said = capsys.readouterr().out

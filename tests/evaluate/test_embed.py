@@ -76,6 +76,7 @@ def test_sentences_are_embedded_by_a_run_on_sentences(tmp_path, capsys, trained)
         ((trained, corpus, "--split", "test"), "--split is a part of a set"),
         ((trained, "digits", "--split", "nope"), "no split 'nope'"),
         ((trained, "folder:/nonexistent"), "/nonexistent"),
+        (("digits", trained), f"did you swap RUN and DATA? isotherm embed {trained} digits"),
     ):
         assert embed(*words, "--out", tmp_path / "x.npz") == 2
         said = capsys.readouterr().err

@@ -94,6 +94,8 @@ def test_models_are_compared_on_ones_own_data_in_one_line(trained, capsys):
     out = capsys.readouterr().out
     assert "difference (95 %)" in out
     assert "random:a" in out
+    assert main(["compare", str(trained), f"random:{trained}", "--on", "digits,folder:nowhere"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "isotherm: --on folder:nowhere: nowhere is not there."
 
 
 def test_a_suite_s_name_may_be_left_out(trained, tmp_path, capsys, monkeypatch):

@@ -450,12 +450,13 @@ def test_a_probe_at_its_ceiling_is_told():
     assert judged.verdict.outcome == "undecided"
     assert judged.verdict.remedy.startswith("not on this data: ")
     assert {where.label for where in judged.points} == {"a", "b"}
-    assert judging.by_chance([judged]).startswith("If it were not so, it would be held by chance in at most 5%")
+    assert judging.by_chance([judged]).startswith("If the claim were false, it would still come out 'held' in at")
     none = replace(judged, verdict=undecided("there is nothing"))
     assert judging.by_chance([none]) == ""
-    assert judging.by_chance([judged, none]).startswith("One of them has an interval over seeds; if it were not so")
-    assert "at most 0.15 of these 3 claims" in judging.by_chance([judged] * 3)
-    assert judging.by_chance([judged, judged, none]).startswith("2 of them have an interval over seeds; if none")
+    assert judging.by_chance([judged, none]).startswith("If the one with an interval over seeds were false, it would")
+    three = judging.by_chance([judged] * 3)
+    assert three == "If no claim were true, expect at most 0.15 false 'held' among these 3 (5% each)."
+    assert "at most 0.1 false 'held' among the 2 that have an interval" in judging.by_chance([judged, judged, none])
 
 
 # compared

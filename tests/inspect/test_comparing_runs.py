@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from isotherm import inspect as inspection
+from isotherm.cli import main
 from isotherm.inspect import comparison_page
 
 KNN = {"a": (0.50, 0.52, 0.51), "b": (0.53, 0.56, 0.55), "c": (0.52, 0.50, 0.51)}
@@ -64,3 +65,21 @@ def test_the_page_has_the_settings_the_pairs_and_the_curves(runs):
     steps, values = comparison.entries[0].run.curves["loss"]
     assert len(steps) == 400
     assert values[0] == pytest.approx(np.mean([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]))
+
+
+def test_the_verdict_says_for_which_measures_no_uncertainty_is_known(runs):
+    said = inspection.compare([runs[0], runs[2]]).verdict
+    assert said.level == "look"
+    assert said.text.startswith("No measure whose uncertainty is known tells them apart beyond chance; for uniformity")
+    assert said.text.endswith("none is known. Several seeds of each would tell.")
+
+
+def test_the_verdict_counts_what_the_seeds_tell(runs):
+    said = inspection.compare(runs).verdict
+    assert said.level == "good"
+    assert "b-0 leads in kNN accuracy, uniformity" in said.text
+
+
+def test_the_terminal_has_the_verdict_of_the_page(runs, capsys):
+    assert main(["compare", str(runs[0]), str(runs[2])]) == 0
+    assert "for uniformity none is known" in capsys.readouterr().out

@@ -105,3 +105,17 @@ def test_labels_that_lie_on_their_side_are_asked_about(tmp_path):
     np.save(tmp_path / "y.npy", np.zeros((1, 50), dtype=int))
     with pytest.raises(ValueError, match=r"1 rows for 50 embeddings\. Is it transposed\?"):
         read(tmp_path / "z.npy", labels=tmp_path / "y.npy")
+
+
+def test_a_column_that_is_not_there_is_answered_with_the_nearest_or_with_a_few(tmp_path):
+    wide = {f"e{i}": Z[:, i % 6] for i in range(32)}
+    path = write(tmp_path / "z.csv", {**wide, "label": [i % 3 for i in range(50)]})
+    with pytest.raises(ValueError, match=r"no such file, and nothing of that name in z\.csv; did you mean 'label'\?$"):
+        read(path, labels="lable")
+    with pytest.raises(ValueError, match=r"z\.csv; it has: e0, .*, e7, … \(33 in all\)\.$"):
+        read(path, labels="genus")
+    np.savez(tmp_path / "z.npz", embeddings=Z, kinds=np.arange(50) % 3)
+    with pytest.raises(ValueError, match="has no 'kind'; did you mean 'kinds'"):
+        read(path, labels=f"{tmp_path / 'z.npz'}:kind")
+    with pytest.raises(ValueError, match="has no 'embeding'; did you mean 'embeddings'"):
+        read(tmp_path / "z.npz", key="embeding")

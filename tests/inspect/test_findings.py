@@ -49,3 +49,35 @@ def test_json_alone_goes_to_standard_output(tmp_path, capsys, words):
     np.save(tmp_path / "z.npy", RANDOM.standard_normal((60, 8)))
     assert main(["inspect", str(tmp_path / "z.npy"), *words]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 60
+
+
+def texts(look):
+    return [f"{finding.level}: {finding.text}" for finding in look.findings]
+
+
+def test_a_column_that_outweighs_all_others_is_named(tmp_path):
+    z = RANDOM.standard_normal((300, 32))
+    columns = {**{f"e{i}": z[:, i] for i in range(32)}, "price": RANDOM.uniform(0, 1000, 300)}
+    rows = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    (tmp_path / "z.csv").write_text("\n".join(rows))
+    collapsed, *_ = texts(isotherm.inspect(tmp_path / "z.csv"))
+    assert collapsed.startswith("bad: Uniformity")
+    assert "nearly collapsed; all items are almost one point. Column 'price' holds nearly all of the" in collapsed
+    assert "stop-gradient" not in collapsed
+    z[:, 3] += 200
+    assert "Column 3 holds nearly all of the squared length, so that cosines" in texts(isotherm.inspect(z))[0]
+
+
+def test_columns_that_outweigh_without_a_collapse_are_worth_a_look():
+    z = RANDOM.standard_normal((300, 32))
+    z[:, [4, 9]] *= 50
+    look = isotherm.inspect(z)
+    assert list(look.health.heavy_columns) in (["4", "9"], ["9", "4"])
+    assert [t for t in texts(look) if t.startswith("look: Columns") and "hold 98% of the squared length: cosines" in t]
+
+
+def test_no_column_is_named_where_the_length_is_everybody_s():
+    z = RANDOM.standard_normal((300, 16))
+    assert isotherm.inspect(z).health.heavy_columns == {}
+    assert isotherm.inspect(1 + 1e-4 * z).health.heavy_columns == {}
+    assert isotherm.inspect(z[:, :2] * [100, 1]).health.heavy_columns == {}

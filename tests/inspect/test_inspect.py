@@ -491,6 +491,13 @@ def test_views_in_another_order_are_found():
     assert levels(I.examine(z, views=near.flip(0)), "same order") == ["bad"]
 
 
+def test_nobody_is_asked_about_the_order_of_views_that_a_run_made():
+    z = tensors(SPHERE)
+    made = I.examine(z, views=(z, z.flip(0)))
+    assert levels(made, "same order") == []
+    assert levels(made, "More training, or weaker views") == ["bad"]
+
+
 @pytest.mark.parametrize("n", [2, 3, 12])
 def test_a_handful_of_items_is_enough(n, tmp_path):
     np.save(tmp_path / "e.npy", SPHERE[:n])
@@ -534,6 +541,19 @@ def test_a_pipeline_stops_at_a_warning_only_where_it_is_asked_to(tmp_path):
     np.save(tmp_path / "z.npy", np.concatenate([SPHERE, SPHERE[:40]]))  # repeated rows are worth a look, not bad
     codes = [main(["inspect", str(tmp_path / "z.npy"), "--fail-on", on]) for on in ("bad", "warning")]
     assert codes == [0, 3]
+
+
+def test_a_pipeline_does_not_stop_at_good_classes_nor_at_a_sample(tmp_path):
+    labels = np.arange(N) % 2
+    z = 3 * CENTRES[labels] + RANDOM.normal(size=(N, D))  # half of the negatives are of the query's class
+    np.savez(tmp_path / "z.npz", embeddings=z, labels=labels)
+    command = ["inspect", str(tmp_path / "z.npz"), "--fail-on", "warning", "--map", "none", "--html"]
+    assert main([*command, str(tmp_path / "z.html"), "--json", str(tmp_path / "z.json")]) == 0
+    (advice,) = (f for f in json.loads((tmp_path / "z.json").read_text())["findings"] if f["remark"])
+    assert advice["level"] == "look"
+    assert "falls on its own class" in advice["text"]
+    assert "Healthy: " in (tmp_path / "z.html").read_text()
+    assert main([*command, str(tmp_path / "z.html"), "--sample", "200"]) == 0
 
 
 def test_what_cannot_be_written_is_refused_before_the_work(tmp_path):

@@ -35,5 +35,10 @@ def test_the_numbers_reach_the_logger_and_the_checkpoint_keeps_the_place():
     again = MonitorCallback(Monitor(every=2))
     again.load_state_dict(callback.state_dict())
     assert again.monitor.step == 3
-    with pytest.raises(ValueError, match="training_step must return"):
-        callback.on_train_batch_end(None, Module(), {"loss": 1}, None, 0)
+    for outputs, came in (
+        ({"loss": 1}, "the loss alone"),
+        (torch.ones(()), "a Tensor"),
+        ({"loss": 1, "z": 2}, "loss, z"),
+    ):
+        with pytest.raises(ValueError, match=rf"training_step must return .* for the monitor to see; got {came}\.$"):
+            callback.on_train_batch_end(None, Module(), outputs, None, 0)

@@ -270,3 +270,17 @@ def test_labels_are_sent_to_the_loss_that_takes_them():
         nn.InfoNCELoss()(z, z, wieghts=y)
     with pytest.raises(ValueError, match=r"loss\(\*z.chunk\(2\)\)"):
         nn.NTXentLoss()(z)
+
+
+def test_a_loss_of_labels_says_why_it_takes_no_negatives():
+    z, y = torch.randn(4, 8), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(TypeError, match=r"labels= and weights=; there is no negatives=: it takes .* from labels"):
+        nn.SupConLoss()(z, z, labels=y, negatives=z)
+    with pytest.raises(TypeError, match="SupConLoss is called with views, labels= and weights=; there is no lables="):
+        nn.SupConLoss()(z, z, lables=y)
+
+
+def test_a_loss_that_is_not_there_is_answered_with_the_nearest():
+    with pytest.raises(AttributeError, match=r"'isotherm.nn' has no attribute 'NTXent'; did you mean 'NTXentLoss'"):
+        nn.NTXent  # noqa: B018
+    assert not hasattr(nn, "SimCLR")

@@ -83,6 +83,25 @@ def test_a_law_can_fail(kind, law, words):
     assert re.search(words, outcome.detail), outcome.detail
 
 
+MEAN = """from isotherm.nn import Loss
+class Mean(Loss):
+    \"\"\"x\"\"\"
+    def per_query(self, pairs):
+        return (1 - pairs.positives).mean()
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_loss_that_takes_the_mean_itself_is_told_so_once(capsys, tmp_path):
+    (tmp_path / "mine.py").write_text(MEAN)
+    words = [word for law in ("order", "processes", "per query") for word in ("--law", law)]
+    assert main(["check", f"{tmp_path / 'mine.py'}:Mean", *words]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("Mean.per_query must give one value per query, shape (queries,); it gave shape ()") == 1
+    assert said.count("as above") == 2
+    assert "Traceback" not in said
+
+
 @pytest.mark.slow
 def test_isotherm_check_prints_the_proof(capsys):
     assert main(["check", "SimpleContrastiveLoss"]) == 0

@@ -101,6 +101,9 @@ def test_effective_rank_is_the_entropy_of_the_spectrum():
 def test_spectrum_is_that_of_the_covariance():
     wanted = np.linalg.eigvalsh(np.cov(unit(Z0).T, bias=True))[::-1]
     np.testing.assert_allclose(M.spectrum(Z0).numpy(), wanted, atol=1e-12)
+    few = Z0[:4]
+    wanted = np.linalg.eigvalsh(np.cov(unit(few).T, bias=True))[::-1]
+    np.testing.assert_allclose(M.spectrum(few).numpy(), wanted, atol=1e-12)
 
 
 def test_projections_of_even_points_are_those_of_the_prior():

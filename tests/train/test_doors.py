@@ -52,6 +52,14 @@ def test_a_loss_from_a_file_trains_and_its_settings_are_its_constructor_s(mine, 
     assert losses[0]["loss_mean"] == pytest.approx(3 * losses[1]["loss_mean"], rel=0.1)  # the weights part ways
 
 
+def test_a_loss_without_a_value_per_query_is_refused_at_the_first_step(tmp_path, capsys):
+    path = tmp_path / "mean.py"
+    path.write_text("from isotherm.nn import Loss\nclass Mean(Loss):\n    def per_query(self, pairs):\n")
+    path.write_text(f"{path.read_text()}        return (1 - pairs.positives).mean()\n")
+    words = ["train", "--loss", f"{path}:Mean", *WORDS, "--encoder.widths", "[8]", "--out", tmp_path / "a"]
+    refused(words, "Mean.per_query must give one value per query, shape (queries,); it gave shape ()", capsys)
+
+
 def test_settings_without_annotations_are_read_as_yaml_and_unknown_ones_refused(mine):
     config, _, _ = parse(["--loss", f"{mine}:Typed", "--loss.scale", "5"])
     assert config.loss.settings == {"temperature": 0.3, "scale": 5}

@@ -94,10 +94,32 @@ def test_a_narrow_terminal_leaves_columns_out_and_cuts_no_name(tmp_path, capsys,
     assert "a-run-of-mine" in said
     assert "SomebodysContrastiveLoss" in said
     assert "…" not in said
-    assert "not shown at this width: data, method, age;" in said
+    assert "not shown at this width: data, method, seed, age;" in said
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["runs", str(tmp_path)]) == 0
     assert "not shown" not in capsys.readouterr().out
+
+
+def test_a_narrow_terminal_breaks_no_hash_in_two(tmp_path, capsys, monkeypatch):
+    hashes = [f"{i:x}067c50874f1e302" for i in range(3)]
+    for name in hashes:
+        write(tmp_path / "image-text-without-warmup" / "runs" / name, "./folder/mine.py:PowerLoss", knn=0.5)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["runs", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert all(f"…/{name}" in said for name in hashes)
+    assert " mine.py:PowerLoss τ 0.2 " in said
+    assert "… is image-text-without-warmup/runs in" in said
+    assert listed(capsys, tmp_path)[0]["run"] == f"image-text-without-warmup/runs/{hashes[0]}"
+
+
+@pytest.mark.parametrize(("settings", "shown"), [({"p": 1.0}, "Mine p 1.0"), ({"p": True}, "Mine"), ({}, "Mine")])
+def test_a_loss_without_a_temperature_shows_its_first_setting(settings, shown, tmp_path):
+    folder = write(tmp_path / "a")
+    config = yaml.safe_load((folder / CONFIG).read_text())
+    config["loss"] = {"name": "Mine", "code": "abc", **settings}
+    (folder / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False))
+    assert next(runs_below(tmp_path)).loss == shown
 
 
 def test_half_a_line_at_the_end_of_the_metrics_is_what_a_kill_leaves(tmp_path):

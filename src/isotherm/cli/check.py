@@ -37,13 +37,15 @@ def run(arguments: argparse.Namespace) -> int:
         make = laws.Maker.of(arguments.loss)
         make()  # settings without a default are told in one line
     table = terminal.table("law", "", "what it says")
-    broken = 0
+    broken, told = 0, {""}
     with terminal.progress(console) as note:
         for law in wanted:
             note("checking", law)
             outcome = laws.judge(law, make)
             broken += outcome.verdict == "broken"
-            says = terminal.styled(outcome.says).append(f"\n{outcome.detail}" if outcome.detail else "", "dim")
+            detail = "as above" if outcome.detail in told - {""} else outcome.detail
+            told.add(detail)
+            says = terminal.styled(outcome.says).append(f"\n{detail}" if detail else "", "dim")
             table.add_row(law, terminal.styled(outcome.verdict, COLOURS[outcome.verdict]), says)
     console.print(table)
     console.print(f"{arguments.loss}: {broken or 'no'} law{'s' * (broken > 1)} broken", highlight=False)

@@ -75,6 +75,11 @@ def run_encode(arguments: argparse.Namespace) -> None:
     with terminal.mistakes(), terminal.progress(console) as note:
         if arguments.out.suffix != ".npz":
             raise terminal.UsersMistake(f"--out must end in .npz, got {arguments.out}")
+        if is_data(arguments.source) and modality_at(Path(arguments.files[0])) is not None:
+            raise ValueError(
+                f"RUN comes first, and {arguments.source} is a set; did you swap RUN and DATA? "
+                f"isotherm embed {arguments.files[0]} {arguments.source}"
+            )
         sets = [name for name in arguments.files if is_data(name)]
         if sets and len(arguments.files) > 1:
             raise ValueError(f"{sets[0]} is a set, which is embedded alone: one set, or any number of files.")

@@ -37,7 +37,8 @@ INSPECT = """
 is an embedding file healthy, and which temperature suits it?
 
 Examine embeddings from a .npy, .npz, .pt, .parquet, .feather, .safetensors, .csv or .jsonl file. In a pipeline
---fail-on bad ends with exit code 3 where a finding is bad; --fail-on warning also where one is worth a look.
+--fail-on bad ends with exit code 3 where a finding is bad; --fail-on warning also where one is worth a look. Advice
+about the next training, and that a sample was taken, are no fault and do not count.
 
 isotherm inspect embeddings.npy --labels labels.npy --html health.html
 isotherm inspect features.npz --labels y --views z2
@@ -252,6 +253,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             row.title, *(terminal.styled(f"{v} ★", "bold") if i == row.best else v for i, v in enumerate(cells))
         )
     console.print(table)
+    console.print(terminal.styled(comparison.verdict.text), highlight=False, soft_wrap=True)
     console.print(inspection.comparing.LEGEND, highlight=False, soft_wrap=True)
     if comparison.differences:
         table = terminal.table(*inspection.comparing.DIFFERENCE_HEADS)

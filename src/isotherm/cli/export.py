@@ -81,12 +81,13 @@ def _onnx(arguments: argparse.Namespace) -> None:
 
 def _weights(arguments: argparse.Namespace) -> None:
     with terminal.mistakes():
-        from isotherm.encoders.export import write_export
+        from isotherm.encoders.export import exported, write_export
         from isotherm.evaluate.models import Wanted, open_model
 
+        model = open_model(arguments.source, Wanted(arguments.arch))
+        exported(model.encoder, arguments.to)  # whether it can be comes before what it should be called
         if arguments.out.suffix != ".pth":
             raise ValueError(f"--out must end in .pth, got '{arguments.out}'; by that ending they know what it is.")
-        model = open_model(arguments.source, Wanted(arguments.arch))
         n = write_export(model.encoder, arguments.to, arguments.out)
     print(f"{n} tensors written to {arguments.out}")
     if arguments.to == "detectron2":

@@ -20,6 +20,10 @@ examples:
   isotherm grid --vary loss=NTXentLoss,DySTreSSLoss,CACRLoss --vary lr=0.03,0.1 --data cifar10 --steps 2000 --out studies/losses
   isotherm grid --vary loss=NTXentLoss,./mine.py:MyLoss --seeds 5 --out studies/mine
 """  # noqa: E501
+ARMS = (
+    "A grid gives every value to all of them; kinds of runs with settings of their own are arms of a study's file, "
+    "as in docs/guides/first-study.md."
+)
 SHOWN = 6
 """Columns in the terminal: arm, what is varied, seeds and the first measures."""
 
@@ -51,10 +55,17 @@ def run(argv: Sequence[str]) -> int:
         code = study.run_file(file, arguments.out, arguments.workers)
         _show(file, arguments.out)
         return code
-    except terminal.UsersMistake:
+    except terminal.UsersMistake as mistake:
         if {each.name for each in arguments.out.iterdir()} <= {file.name, "__pycache__"}:  # nothing has begun
             shutil.rmtree(arguments.out)
+        if "has no setting" in str(mistake) and _of_each_other([text.partition("=")[0] for text in arguments.vary]):
+            raise terminal.UsersMistake(f"{mistake} {ARMS}") from None
         raise
+
+
+def _of_each_other(names: Sequence[str]) -> bool:
+    """Whether a part is varied together with a setting that belongs to it: loss and loss.temperature."""
+    return any(name.startswith(f"{part}.") for name in names for part in names)
 
 
 def _show(file: Path, out: Path) -> None:

@@ -56,10 +56,14 @@ def run(arguments: argparse.Namespace) -> None:
         )
     rows = [{name: _cell(name, each[name]) for name in COLUMNS} for each in entries]
     columns = _that_fit(rows, column)
+    folders = _shortened(rows, columns)
     terminal.show_table(columns, [tuple(row[name] for name in columns) for row in rows])
     if len(columns) < len(COLUMNS):
         left = ", ".join(name for name in COLUMNS if name not in columns)
         print(f"not shown at this width: {left}; --json has all.")
+    if folders:
+        more = " or another" if len(folders) > 3 else ""
+        print(f"… is {' or '.join(folders[:3])}{more} in {arguments.folder}; --json has whole paths.")
 
 
 def _that_fit(rows: Sequence[Mapping[str, str]], sorted_by: str) -> list[str]:
@@ -67,15 +71,33 @@ def _that_fit(rows: Sequence[Mapping[str, str]], sorted_by: str) -> list[str]:
     columns = list(COLUMNS)
     width = terminal.width()
     for name in (each for each in LEAVE_OUT if each != sorted_by):
-        if sum(max(len(column), *(len(row[column]) for row in rows)) + 2 for column in columns) < width:
+        if _needed(rows, columns) <= width:
             break
         columns.remove(name)
     return columns
 
 
+def _needed(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> int:
+    """How wide a table of these columns is: three signs between two, and two at its edges."""
+    return sum(max(len(column), *(len(row[column]) for row in rows)) + 3 for column in columns) + 1
+
+
+def _shortened(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> list[str]:
+    """Where names would still be broken in two: those of the folders are left out, and given once."""
+    ends = [row["run"].rpartition("/")[2] for row in rows]
+    if _needed(rows, columns) <= terminal.width() or len(set(ends)) < len(ends):
+        return []
+    folders = {row["run"].rpartition("/")[0]: None for row in rows if "/" in row["run"]}
+    for row, end in zip(rows, ends, strict=True):
+        row["run"] = f"…/{end}" if "/" in row["run"] else end
+    return list(folders)
+
+
 def _cell(name: str, value: object) -> str:
     if value is None:
         return ""
+    if name == "loss":
+        return str(value).rpartition("/")[2]  # of one's own: the file and the class
     if name == "knn":
         return f"{100 * float(str(value)):.1f}"
     if name == "age":

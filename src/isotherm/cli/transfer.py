@@ -154,6 +154,8 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
         check_places(arguments.html, arguments.json, [Path(s) for s in sources])
         if arguments.on is not None:
             entries = tuple(Entry(name, name, shots=arguments.shots) for name in dict.fromkeys(_names(arguments.on)))
+            if gone := next((entry for entry in entries if entry.missing), None):
+                raise ValueError(f"--on {gone.data}: {gone.missing}")
             suite = Suite("other data", entries, ("knn", "linear"))
         else:
             name = arguments.suite

@@ -75,7 +75,7 @@ def by_chance(judged: Sequence[Judged]) -> str:
     if not estimated:
         return ""
     if n == 1:
-        it = "If it were not so" if all_of_them else "One of them has an interval over seeds; if it were not so"
-        return f"{it}, it would be held by chance in at most {FALSE:.0%} of studies."
-    lead = "If none of it were so" if all_of_them else f"{n} of them have an interval over seeds; if none of it were so"
-    return f"{lead}, at most {FALSE * n:.2g} of these {n} claims would be held by chance ({FALSE:.0%} each)."
+        which = "the claim were false, it" if all_of_them else "the one with an interval over seeds were false, it"
+        return f"If {which} would still come out 'held' in at most {FALSE:.0%} of studies."
+    which = f"these {n}" if all_of_them else f"the {n} that have an interval over seeds"
+    return f"If no claim were true, expect at most {FALSE * n:.2g} false 'held' among {which} ({FALSE:.0%} each)."

@@ -23,7 +23,7 @@ from isotherm.inspect.health import Health, even_uniformity, examine_embedding, 
 from isotherm.inspect.reading import WHOLE, Embedding, Reading
 from isotherm.measures.catalogue import measure as fact
 from isotherm.measures.embedding import NEARLY_COLLAPSED
-from isotherm.report import number
+from isotherm.report import Finding, number
 
 PARTS = 8
 """Parts of the rows whose measures are taken for their uncertainty."""
@@ -99,6 +99,40 @@ class Comparison:
     @property
     def runs(self) -> list[tuple[str, RunFacts]]:
         return [(entry.name, entry.run) for entry in self.entries if entry.run is not None]
+
+    @property
+    def verdict(self) -> Finding:
+        """Who leads in what, beyond chance, in a line; and of which measures nobody knows."""
+        leads: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.best is not None:
+                leads.setdefault(self.entries[row.best].name, []).append(row.title)
+        for each in self.differences:
+            if each.better and fact(each.measure).title not in leads.setdefault(each.better, []):
+                leads[each.better].append(fact(each.measure).title)
+        told = [f"{name} leads in {', '.join(titles)}" for name, titles in leads.items()]
+        unknown = self._of_unknown_uncertainty()
+        if told:
+            return Finding("good", f"Beyond chance {'; '.join(told)}.")
+        if not unknown:
+            return Finding("look", "No measure tells them apart beyond chance.")
+        named = ", ".join(unknown[:4]) + (f" and {len(unknown) - 4} more" if len(unknown) > 4 else "")
+        known = "No measure whose uncertainty is known tells them apart beyond chance"
+        more = " Several seeds of each would tell." if self.runs else ""
+        return Finding("look", f"{known}; for {named} none is known.{more}")
+
+    def _of_unknown_uncertainty(self) -> list[str]:
+        """Measures that could have a best one, differ, and for which nobody knows how much of that is chance."""
+        seeded = {each.measure for each in self.differences}
+        return [
+            row.title
+            for row in self.rows
+            if row.best is None
+            and row.measure not in seeded
+            and comparable(row.measure, self.entries)
+            and len(set(row.values) - {None}) > 1
+            and any(row.measure not in entry.errors for entry in self.entries if row.measure in entry.values)
+        ]
 
     def as_dict(self) -> Json:
         """Everything, in what JSON knows."""
@@ -220,15 +254,21 @@ def _row(measure: str, entries: Sequence[Entry]) -> Row:
     return Row(measure, tuple(entry.values.get(measure) for entry in entries), _best(measure, entries))
 
 
+def comparable(measure: str, entries: Sequence[Entry]) -> bool:
+    """Whether better has a direction, and at least two have the measure, of the same items."""
+    about = fact(measure)
+    there = [entry for entry in entries if measure in entry.values]
+    any_width = bool({"labels", "features"} & set(about.needs))  # what is about classes does not depend on it
+    alike = {(entry.items, None if any_width else entry.width) for entry in there}
+    return about.better is not None and len(there) > 1 and len(alike) == 1
+
+
 def _best(measure: str, entries: Sequence[Entry]) -> int | None:
     """Which entry is best, and not by chance."""
-    about = fact(measure)
-    there = [i for i, entry in enumerate(entries) if measure in entry.values]
-    any_width = bool({"labels", "features"} & set(about.needs))  # what is about classes does not depend on it
-    alike = {(entries[i].items, None if any_width else entries[i].width) for i in there}
-    if about.better is None or len(there) < 2 or len(alike) > 1:
+    if not comparable(measure, entries):
         return None
-    direction = 1 if about.better == "higher" else -1
+    there = [i for i, entry in enumerate(entries) if measure in entry.values]
+    direction = 1 if fact(measure).better == "higher" else -1
     best, second = sorted(there, key=lambda i: -direction * entries[i].values[measure])[:2]
     errors = [entries[i].errors.get(measure, math.inf) for i in (best, second)]
     lead = abs(entries[best].values[measure] - entries[second].values[measure])

@@ -21,7 +21,7 @@ from isotherm.inspect.comparing import (
 from isotherm.inspect.comparing_runs import charts
 from isotherm.inspect.health import Floats, Health
 from isotherm.measures.catalogue import measure as fact
-from isotherm.report import Cell, Dots, Finding, Heights, Histogram, Line, Lines, Page
+from isotherm.report import Cell, Dots, Heights, Histogram, Line, Lines, Page
 
 
 def page_of(comparison: Comparison, command: str = "") -> Page:
@@ -32,7 +32,7 @@ def page_of(comparison: Comparison, command: str = "") -> Page:
         ", ".join(entry.name for entry in entries),
         kicker="Isotherm compare",
         footer=f"isotherm {__version__}",
-        verdict=_verdict(comparison),
+        verdict=comparison.verdict,
     )
     if comparison.settings:
         page.section("What differs", "Settings that are not the same in all of them.")
@@ -81,18 +81,6 @@ def _noun(entries: Sequence[Entry]) -> str:
 def _with_intervals(row: Row, entries: Sequence[Entry]) -> Heights:
     values = [math.nan if value is None else value for value in row.values]
     return Heights(row.title, values, [CERTAIN * entry.errors.get(row.measure, 0.0) for entry in entries])
-
-
-def _verdict(comparison: Comparison) -> Finding:
-    """Who leads in what, beyond chance, in a line."""
-    leads: dict[str, list[str]] = {}
-    for row in comparison.rows:
-        if row.best is not None:
-            leads.setdefault(comparison.entries[row.best].name, []).append(row.title)
-    if not leads:
-        return Finding("look", "No measure tells them apart beyond chance.")
-    told = [f"{name} leads in {', '.join(titles)}" for name, titles in leads.items()]
-    return Finding("good", f"Beyond chance {'; '.join(told)}.")
 
 
 def _overlaid(looked: Sequence[tuple[str, Health]]) -> tuple[Histogram, Lines, Lines]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from isotherm.inspect.heavy_columns import NEARLY_ALL, told
 from isotherm.measures.catalogue import measures
 from isotherm.measures.embedding import (
     AGREEING,
@@ -37,6 +38,8 @@ MOSTLY_FALSE = 0.5
 """Part of the repulsion on the query's own class."""
 REPEATED = 0.01
 """Part of the rows that repeat another."""
+OUTWEIGHED = "leave out what is no dimension of the embedding, or subtract each column's mean and divide by its spread."
+"""What to do about columns that outweigh all others."""
 UNEVEN_LENGTHS = 0.5
 """Standard deviation of the lengths over their mean."""
 
@@ -65,9 +68,11 @@ def describe(health: Health) -> list[Row]:
     return rows
 
 
-def found_in(health: Health) -> list[Finding]:
-    """What somebody with this embedding should know."""
-    return [*_geometry(health), *_columns(health), *_labelled(health), *_positives(health)]
+def found_in(health: Health, views_given: bool = True) -> list[Finding]:
+    """What somebody with this embedding should know. `views_given`: whether they brought the views, and not we made
+    them, as `isotherm evaluate` does.
+    """
+    return [*_geometry(health), *_columns(health), *_labelled(health), *_positives(health, views_given)]
 
 
 def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -76,8 +81,12 @@ def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def verdict_of(findings: Iterable[Finding]) -> Finding:
-    """All findings in a line, for somebody in a hurry: how grave the gravest is, and what it says first."""
-    ordered = gravest_first(findings)
+    """All findings in a line, for somebody in a hurry: how grave the gravest is, and what it says first.
+
+    Remarks do not count, unless there is nothing else.
+    """
+    everything = gravest_first(findings)
+    ordered = [finding for finding in everything if not finding.remark] or everything
     if not ordered:
         return Finding("look", "Nothing can be said about it.")
     level = ordered[0].level
@@ -99,8 +108,7 @@ def _geometry(health: Health) -> Iterator[Finding]:
     if level == "bad":
         yield Finding(
             level,
-            f"Uniformity {number(uniformity)}: nearly collapsed; all items are almost one point. Look for a missing "
-            "stop-gradient, too strong a weight decay, a temperature far too high, or a cone around a common mean.",
+            f"Uniformity {number(uniformity)}: nearly collapsed; all items are almost one point. {_cause(health)}",
             f"{said}; collapsed below {NEARLY_COLLAPSED:.0%} of it",
         )
     elif health.n < FEWEST:
@@ -113,8 +121,8 @@ def _geometry(health: Health) -> Iterator[Finding]:
     elif level == "look":
         yield Finding(
             level,
-            f"Uniformity {number(uniformity)}: the items use a small part of the sphere. A lower temperature (or a "
-            "larger weight of the repulsion) spreads them.",
+            f"Uniformity {number(uniformity)}: the items use a small part of the sphere."
+            + " A lower temperature (or a larger weight of the repulsion) spreads them." * (not health.heavy_columns),
             f"{said}; crowded below {CROWDED:.0%} of it",
         )
     else:
@@ -127,7 +135,9 @@ def _geometry(health: Health) -> Iterator[Finding]:
         grave = "Dimensions have collapsed" if level == "bad" else "Few directions are used"
         classes = len(health.classes)
         reason = "a wider embedding would add nothing."
-        if health.around.spread == "bad":
+        if health.heavy_columns:
+            reason = f"{told(health.heavy_columns)}."
+        elif health.around.spread == "bad":
             reason = "so it is with one point."
         elif classes > 2 and rank < classes and values.get("nearest_agreement", 0) > 0.9:
             reason = (
@@ -145,7 +155,25 @@ def _geometry(health: Health) -> Iterator[Finding]:
         )
 
 
+def _cause(health: Health) -> str:
+    """What may have made one point of all items."""
+    if health.heavy_columns:
+        said = told(health.heavy_columns)
+        return f"{said[0].upper()}{said[1:]}, so that cosines compare little else: {OUTWEIGHED}"
+    return (
+        "Look for a missing stop-gradient, too strong a weight decay, a temperature far too high, or a cone around a "
+        "common mean."
+    )
+
+
 def _columns(health: Health) -> Iterator[Finding]:
+    if health.heavy_columns and health.around.spread != "bad":
+        said = told(health.heavy_columns)
+        yield Finding(
+            "look",
+            f"{said[0].upper()}{said[1:]}: cosines compare little else. {OUTWEIGHED[0].upper()}{OUTWEIGHED[1:]}",
+            f"at least {NEARLY_ALL:.0%} of it in {len(health.heavy_columns)} of {health.d:,} columns",
+        )
     dead = health.constant_columns
     if dead:
         which = ", ".join(map(str, dead[:5])) + (" …" if len(dead) > 5 else "")
@@ -236,10 +264,11 @@ def _labelled(health: Health) -> Iterator[Finding]:
             "its own class: false negatives, if these labels are what matters."
             + (" Prefer the upper end of the range." if share > MOSTLY_FALSE else ""),
             f"by chance {chance:.0%}; worth a look above {MOSTLY_FALSE:.0%} at the lower end",
+            remark=True,  # about the next training: the better the classes, the more of them it is
         )
 
 
-def _positives(health: Health) -> Iterator[Finding]:
+def _positives(health: Health, views_given: bool) -> Iterator[Finding]:
     if health.separation is None:
         return
     positive, nearest = health.values["positive_similarity"], float(health.separation[0])
@@ -247,8 +276,8 @@ def _positives(health: Health) -> Iterator[Finding]:
     if health.around.identical_views:
         yield Finding(
             "look",
-            "The two views of every item are identical: nothing is said about views. Are they the same file, or was "
-            "nothing augmented?",
+            "The two views of every item are identical: nothing is said about views. "
+            + ("Are they the same file, or was nothing augmented?" if views_given else "Was nothing augmented?"),
             f"alignment below {IDENTICAL:g}",
         )
         return
@@ -257,7 +286,7 @@ def _positives(health: Health) -> Iterator[Finding]:
     else:
         yield Finding(
             "bad",
-            "An item's nearest other item is closer than its own second view: instances are not told apart. Are the "
-            "views in the same order?",
+            "An item's nearest other item is closer than its own second view: instances are not told apart. "
+            + ("Are the views in the same order?" if views_given else "More training, or weaker views, would help."),
             said,
         )

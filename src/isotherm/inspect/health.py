@@ -15,6 +15,7 @@ from torch import Tensor
 
 from isotherm.files import Json
 from isotherm.inspect.findings import found_in, gravest_first
+from isotherm.inspect.heavy_columns import heavy_columns
 from isotherm.inspect.reading import Embedding
 from isotherm.inspect.temperature_advice import Advice, Hardness, Queries, advise, hardness_of
 from isotherm.measures import BINS, projections, spectrum
@@ -89,6 +90,8 @@ class Health:
     findings: tuple[Finding, ...]
     errors: dict[str, float] = dataclasses.field(default_factory=dict)
     """Of a sample: the standard error of a measure as an estimate of the whole file's; only of those that are one."""
+    heavy_columns: dict[str, float] = dataclasses.field(default_factory=dict)
+    """The part of the squared length by column, where one or a few hold nearly all of it."""
 
     @property
     def around(self) -> Around:
@@ -122,13 +125,14 @@ def examine(
     name: str = "embedding",
     classes: Sequence[str] = (),
     notes: Sequence[Finding] = (),
+    dimensions: Sequence[str] = (),
     seed: int = 0,
 ) -> Health:
     """All measures of an embedding, (N, D): exact over all pairs, in the memory of a few tiles.
 
     `labels` (N,) bring the measures of classes; items labelled −1 have none, and are left out of those. `views` (N, D),
-    another view of each item, or two views of each, bring the measures of positives. Only the effective number of
-    negatives is measured on a sample of queries, chosen by `seed`.
+    another view of each item, or two views of each, bring the measures of positives. `dimensions` are the names of the
+    columns. Only the effective number of negatives is measured on a sample of queries, chosen by `seed`.
     """
     n, d = z.shape if z.ndim == 2 else (0, 0)
     u = unit(z, "z")
@@ -158,8 +162,10 @@ def examine(
         duplicates=_duplicates(z),
         constant_columns=tuple((z.amax(0) == z.amin(0)).nonzero()[:, 0].tolist()),
         findings=(),
+        heavy_columns=heavy_columns(u, dimensions),
     )
-    return dataclasses.replace(health, findings=gravest_first([*notes, *gaps, *found_in(health)]))
+    found = found_in(health, views_given=not isinstance(views, tuple))
+    return dataclasses.replace(health, findings=gravest_first([*notes, *gaps, *found]))
 
 
 def values_of(z: Tensor, labels: Tensor | None = None, views: Tensor | None = None, seed: int = 0) -> dict[str, float]:
@@ -179,6 +185,7 @@ def examine_embedding(embedding: Embedding, seed: int = 0, sampled: bool = False
         name=embedding.name,
         classes=embedding.classes,
         notes=embedding.notes,
+        dimensions=embedding.dimensions,
         seed=seed,
     )
     return _with_errors(health, embedding, seed) if sampled and len(embedding.z) >= PARTS * LEAST else health
@@ -215,7 +222,7 @@ def _with_errors(health: Health, embedding: Embedding, seed: int) -> Health:
     text = f"Standard errors for being a sample: {said}."
     if sized:
         text += f" What depends on the number of rows is the sample's own, not the file's: {', '.join(sized)}."
-    note = Finding("look", text, f"from {PARTS} parts of the sample")
+    note = Finding("look", text, f"from {PARTS} parts of the sample", remark=True)
     return dataclasses.replace(health, errors=errors, findings=(*health.findings, note))
 
 

@@ -60,7 +60,7 @@ class PairHealth:
             "texts": self.texts,
             "dimensions": self.d,
             "values": self.values,
-            "findings": [{"level": f.level, "text": f.text} for f in self.findings],
+            "findings": [{key: getattr(f, key) for key in ("level", "text", "why", "remark")} for f in self.findings],
             "advice": self.advice.as_dict(),
         }
 

@@ -15,10 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotherm.inspect.column import LABEL_KEYS, Array, Column
+from isotherm.checks import did_you_mean
+from isotherm.inspect.column import FLOATS, LABEL_KEYS, Array, Column
 from isotherm.inspect.dimensions import left_out
 from isotherm.inspect.formats import arrays
 from isotherm.inspect.tables import other_separator
+from isotherm.inspect.transposed import transposed
 from isotherm.report import Finding, number
 
 LIMIT = 250_000
@@ -43,6 +45,8 @@ class Embedding:
     total: int
     """How many rows the file has."""
     notes: tuple[Finding, ...]
+    dimensions: tuple[str, ...] = ()
+    """Of a table with a column a dimension: their names."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def read(
         second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
     indices = torch.arange(total) if rows is None else torch.from_numpy(rows)
     title = path.name if not name else f"{path.name}:{name}"
-    whole = Embedding(title, z, codes, classes, second, indices, total, ())
+    whole = Embedding(title, z, codes, classes, second, indices, total, (), column.dimensions)
     return _usable(whole, missing, str(path), drop, notes)
 
 
@@ -146,6 +150,8 @@ def _usable(whole: Embedding, missing: Tensor, source: str, drop: bool, notes: l
         keep &= _sound(whole.views, whole.rows, "views", drop, notes)
     if int(keep.sum()) < 2:
         raise ValueError(f"{source} has {int(keep.sum())} usable embeddings; at least 2 are needed.")
+    if said := transposed(whole.z[keep], whole.total):
+        notes.append(said)
     parts: dict[str, Any] = {"notes": tuple(notes)}
     if not keep.all():
         parts |= {part: getattr(whole, part)[keep] for part in ("z", "rows")}
@@ -172,12 +178,8 @@ def _chosen(path: Path, total: int, d: int, sample: int | None, seed: int, notes
     rows = None
     if sample is not None and sample < total:
         rows = np.sort(np.random.default_rng(seed).choice(total, sample, replace=False))
-        notes.append(Finding("look", f"{sample:,} of the file's {total:,} rows were examined.", f"seed {seed}"))
-    if d > total:
-        transposed = (
-            f"There are more columns than rows ({total:,} × {d:,}). Rows must be items: is the array transposed?"
-        )
-        notes.append(Finding("look", transposed, "d > n"))
+        examined = f"{sample:,} of the file's {total:,} rows were examined."
+        notes.append(Finding("look", examined, f"seed {seed}", remark=True))
     return rows
 
 
@@ -188,7 +190,7 @@ def _matrix(path: Path, columns: Mapping[str, Column], key: str | None) -> tuple
         raise ValueError(f"{path} is empty: it has {shapes}. Embeddings are a 2-D array, one row per item.")
     if key is not None:
         if key not in columns:
-            raise ValueError(f"{path} has no '{key}'; it holds: {shapes}.")
+            raise ValueError(f"{path} has no '{key}'{did_you_mean(key, columns, [shapes], lead='it holds')}")
         name = key
     else:
         fit = [name for name, c in columns.items() if len(c.shape) == 2 and c.shape[1] > 1]
@@ -244,8 +246,9 @@ def _beside(
         )
     )
     if not file.exists():
-        keys = f" and {path.name} has only: {', '.join(columns)}" if set(columns) != {""} else ""
-        raise ValueError(f"{what} '{text}': there is no such file{keys}.")
+        keys = [name for name in columns if name not in ("", FLOATS)]
+        beside = f", and nothing of that name in {path.name}{_nearest(text, keys)}" if keys else "."
+        raise ValueError(f"{what} '{text}': there is no such file{beside}")
     result = arrays(file)
     if key is None:
         fit = [name for name, c in result.items() if len(c.shape) == (2 if what == "views" else 1)]
@@ -255,8 +258,14 @@ def _beside(
             raise ValueError(f"{file} holds several arrays; say which: {file}:KEY with KEY one of {', '.join(result)}.")
         key = likely[0]
     elif key not in result:
-        raise ValueError(f"{file} has no '{key}'; it holds: {', '.join(result)}.")
+        raise ValueError(f"{file} has no '{key}'{_nearest(key, list(result))}")
     return f"{file}:{key}" if key else str(file), result[key]
+
+
+def _nearest(wanted: str, names: Sequence[str]) -> str:
+    """The end of a sentence about a name that is not there; of hundreds of columns it lists a few."""
+    listed = [*names[:8], f"… ({len(names):,} in all)"] if len(names) > 9 else names
+    return did_you_mean(wanted, names, listed, lead="it has")
 
 
 def _as_many(name: str, column: Column, total: int, rows: Array | None) -> Any:

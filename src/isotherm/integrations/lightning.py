@@ -39,7 +39,9 @@ class MonitorCallback(_callback_class()):  # type: ignore[misc]
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if not isinstance(outputs, dict) or self.key not in outputs:
-            came = ", ".join(map(str, outputs)) if isinstance(outputs, dict) else type(outputs).__name__
+            came = ", ".join(map(str, outputs)) if isinstance(outputs, dict) else f"a {type(outputs).__name__}"
+            if isinstance(outputs, dict) and list(outputs) == ["loss"]:  # as Lightning hands on what was a tensor, too
+                came = "the loss alone"
             raise ValueError(
                 f'training_step must return {{"loss": …, "{self.key}": (z0, z1)}} for the monitor to see; got {came}.'
             )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import ProcessException, spawn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from isotherm import doors, world
@@ -388,7 +388,7 @@ def oracle(make: Maker) -> None:
     beside = inspect.getmodule(make.kind)
     written: Callable[..., Any] | None = getattr(beside, "oracle", None)
     if written is None:
-        raise NotApplicable("no function oracle(views, **settings) stands beside it, written as loops over arrays.")
+        raise NotApplicable("no function oracle(views) stands beside it, written as loops over arrays.")
     for count in (2, 3):
         z = views(count)
         expected = np.asarray(written([v.numpy() for v in z]))
@@ -439,9 +439,17 @@ def judge(law: str, make: Maker) -> Outcome:
     except NotApplicable as why:
         return Outcome(law, says, "not applicable", str(why))
     except Exception as error:
-        told = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
-        return Outcome(law, says, "broken", " ".join(told.split())[:400])
+        return Outcome(law, says, "broken", " ".join(_told(error).split())[:400])
     return Outcome(law, says, "holds")
+
+
+def _told(error: Exception) -> str:
+    """What was raised, in a line; of another process's traceback the last one."""
+    if isinstance(error, Broken):
+        return str(error)
+    if isinstance(error, ProcessException):
+        return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    return f"{type(error).__name__}: {error}"
 
 
 def _close(got: Tensor | None, wanted: Tensor | None, tolerance: float, what: str) -> None:

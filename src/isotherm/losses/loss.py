@@ -111,6 +111,9 @@ class Loss(nn.Module):
             return self.weighted(lambda loss: loss.of_views(views, negatives), views, weights)
 
     def _takes_no(self, word: str) -> str:
+        if self.takes_labels:
+            reason = f": it {self.without_negatives}" if word == "negatives" else ""
+            return f"{type(self).__name__} is called with views, labels= and weights=; there is no {word}={reason}."
         if word == "labels":
             return (
                 f"{type(self).__name__} takes no labels: the views of an item are its positives. "
@@ -150,8 +153,10 @@ class Loss(nn.Module):
             raise ValueError(f"{type(self).__name__} {able} labelled pairs (isotherm.pairing.labelled).")
         if any(pairs.visitors is not None for pairs in blocks):
             refuse_ring(self)
-        values = average_over_blocks(blocks, [self.per_query(pairs) for pairs in blocks])
-        return self.reduced(values)
+        each = [self.per_query(pairs) for pairs in blocks]
+        for pairs, value in zip(blocks, each, strict=True):
+            refuse_unlike_queries(self, value, len(pairs.positives))
+        return self.reduced(average_over_blocks(blocks, each))
 
     def __setattr__(self, name: str, value: Any) -> None:
         for held in (self.__dict__.get("_modules", {}), self.__dict__.get("_parameters", {})):
@@ -163,6 +168,16 @@ class Loss(nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{n}={getattr(self, n)!r}" for n in parameters(type(self)) if n not in self._modules)
+
+
+def refuse_unlike_queries(loss: Loss, values: Tensor, queries: int) -> None:
+    """Refuse what is not one value per query: a mean of one's own would be wrong on several processes."""
+    if not isinstance(values, Tensor) or values.shape != (queries,):
+        got = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+        raise ValueError(
+            f"{type(loss).__name__}.per_query must give one value per query, shape (queries,); it gave {got}. Leave "
+            "the mean over them to the reduction."
+        )
 
 
 def refuse_ring(loss: Loss) -> None:

@@ -252,9 +252,11 @@ class SupConLoss(Loss):
 
     @uncompiled
     def forward(  # type: ignore[override]
-        self, *embeddings: Tensor, labels: Tensor | None = None, weights: Tensor | None = None
+        self, *embeddings: Tensor, labels: Tensor | None = None, weights: Tensor | None = None, **other: object
     ) -> Tensor:
         """The loss of embeddings with a label each, or of views of items with a label each."""
+        if other:
+            raise TypeError(self._takes_no(next(iter(other))))
         if labels is None:
             if len(embeddings) != 2 or getattr(embeddings[1], "ndim", 1) == 2:
                 raise ValueError(

@@ -248,8 +248,10 @@ def spectrum(z: Tensor) -> Tensor:
     """The variance of the unit embeddings along each principal direction, (D,), the largest first, in float64."""
     z = unit(z, "z").double()
     centred = z - z.mean(0)
-    eigenvalues: Tensor = torch.linalg.eigvalsh(centred.T @ centred / len(z))
-    return eigenvalues.clamp_min(0).flip(0)
+    wide = z.shape[1] - len(z)  # then the few rows have the same products as the many columns, but for zeros
+    products = centred @ centred.T if wide > 0 else centred.T @ centred
+    eigenvalues: Tensor = torch.linalg.eigvalsh(products / len(z)).clamp_min(0).flip(0)
+    return torch.nn.functional.pad(eigenvalues, (0, wide)) if wide > 0 else eigenvalues
 
 
 @takes_arrays

@@ -38,6 +38,8 @@ class Finding:
     """What stands beside it instead of its level."""
     charts: Sequence[Drawing] = ()
     """What shows it."""
+    remark: bool = False
+    """Advice or a remark: no fault of what was looked at, whatever its level."""
 
 
 @dataclass(frozen=True)

@@ -59,19 +59,27 @@ def _listed(run: Path, folder: Path, now: float) -> Listed:
         result = json.loads((run / RESULT).read_text()) if (run / RESULT).exists() else {}
         knn = result.get("measures", {}).get("knn")
         state = "finished" if result else "running" if _held(run / LOCK) else _how_it_ended(run)
-        method, loss = (_name(config.get(part)) for part in ("method", "loss"))
+        method, loss = _name(config.get("method")), _name(config.get("loss"), first_setting=True)
         data, seed, step = str(config.get("data")), config.get("seed"), int(result.get("steps", last.get("step", 0)))
     except (ValueError, TypeError, AttributeError, OSError, RecursionError):
         return Listed(path, "", "", "", None, 0, None, "damaged", age)
     return Listed(path, data, method, loss, seed, step, knn if isinstance(knn, float) else None, state, age)
 
 
-def _name(part: Any) -> str:
-    """What a part of the settings is called, and the temperature it has, if it has one."""
+def _name(part: Any, first_setting: bool = False) -> str:
+    """What a part of the settings is called, and its temperature; without one perhaps its first setting, if a number.
+
+    Which settings are at their defaults is known to the code alone, which a list does not run.
+    """
     if not isinstance(part, dict):
         return "" if part is None else str(part)
-    temperature = part.get("temperature")
-    return str(part.get("name", "")) + ("" if temperature is None else f" τ {_short(temperature)}")
+    name, temperature = str(part.get("name", "")), part.get("temperature")
+    if temperature is not None:
+        return f"{name} τ {_short(temperature)}"
+    settings = [(key, value) for key, value in part.items() if key not in ("name", "code")]
+    if not first_setting or not settings or type(settings[0][1]) not in (int, float):
+        return name
+    return "{} {} {}".format(name, *settings[0])
 
 
 def _short(temperature: Any) -> str:
