@@ -174,7 +174,8 @@ def elsewhere(records: Records) -> list[str]:
 def verdicts_counted(judged: Sequence[Judged]) -> str:
     """How many claims came out how, in a sentence; none: nothing."""
     counted = [f"{n} {outcome}" for outcome, n in count(judged).items() if n]
-    return f"Of {len(judged)} claims {', '.join(counted)}." if judged else ""
+    claims = "1 claim" if len(judged) == 1 else f"{len(judged)} claims"
+    return f"Of {claims} {', '.join(counted)}." if judged else ""
 
 
 def _verdict(records: Records, judged: Sequence[Judged]) -> Finding | None:
