@@ -133,6 +133,14 @@ def test_a_model_that_cannot_be_had_says_what_to_do(encoder, tmp_path, monkeypat
         text.pretrained("minilm")
 
 
+def test_a_model_that_declares_layers_without_end_is_refused_before_they_are_made(encoder, tmp_path):
+    encoder.save(tmp_path / "m")
+    settings = json.loads((tmp_path / "m/config.json").read_text())
+    (tmp_path / "m/config.json").write_text(json.dumps({**settings, "num_hidden_layers": 65_535}))
+    with pytest.raises(ValueError, match="declares 65,535 layers"):
+        text.pretrained(f"hf:{tmp_path / 'm'}")
+
+
 @pytest.mark.parametrize("kind", ["Roberta", "DistilBert", "MPNet", "Electra"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_other_architectures_load_train_and_give_the_vectors_of_sentence_transformers(kind, tokenizer, tmp_path):

