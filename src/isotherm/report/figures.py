@@ -164,7 +164,11 @@ def _dots(axes: Any, chart: Dots) -> None:
             colour = COLOURS[(chart.colours[k] if own else i) % len(COLOURS)]
             label = s.name if k == 0 else None
             at = k - 0.4 + thick * (i + 0.5)
-            ends = (error, error) if chart.most is None else (min(error, value), min(error, chart.most - value))
+            ends = (
+                (error, error)
+                if chart.most is None
+                else (min(error, max(value, 0.0)), min(error, max(chart.most - value, 0.0)))
+            )
             axes.errorbar(
                 value, at, xerr=[[ends[0]], [ends[1]]], fmt="o", color=colour, markersize=6, capsize=3, label=label
             )
