@@ -8,7 +8,7 @@ import torch
 
 import isotherm
 from isotherm import measures
-from isotherm.inspect.temperature_advice import HIGH, LOW, Queries
+from isotherm.measures.reach import HIGH, LOW, Queries
 
 
 def pairs(n=300, d=32, noise=0.3, seed=0):

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from isotherm.checks import at_least
 from isotherm.inspect.health import even_uniformity
-from isotherm.inspect.temperature_advice import HIGH, LOW, Queries
 from isotherm.measures import alignment, alpha_req, effective_rank, lidar, rankme, uniformity
 from isotherm.measures.arrays import tensor
 from isotherm.measures.embedding import CONE, FEW_DIRECTIONS, NEARLY_COLLAPSED, Around
+from isotherm.measures.reach import HIGH, LOW, Queries
 from isotherm.measures.subject import healthy
 from isotherm.report import Line, Lines, Page, number
 

@@ -241,6 +241,26 @@ def test_flatter_and_preferring_larger_values():
     assert outcome(rules.PrefersLarger("m", "steep", "flat", 0.01, "x"), records) == "contradicted"
 
 
+def test_advice_is_followed_on_the_seeds_own_line():
+    advised = {0.1: 0.2, 0.2: 0.2, 0.4: math.sqrt(0.08), 0.8: 1.6}  # 1.6 lies beyond the end
+    accuracy = {0.1: 0.5, 0.2: 0.7, 0.4: 0.9, 0.8: 0.3}
+    runs = [record("a", s, {"x": x}, m=m, t=advised[x]) for s in range(3) for x, m in accuracy.items()]
+    once = rules.AdviceAhead("m", "a", "t", over="x", usual=0.1, least=0.01).judge(Records(runs))
+    assert once.outcome == "held"
+    assert once.evidence["gain_from"] == pytest.approx({"0.1": 0.2, "0.2": 0.2, "0.4": 0.3, "0.8": -0.2})
+    assert once.part.effect == pytest.approx(0.125)
+    assert once.evidence["better"] == "9 of 12"
+    twice = rules.AdviceAhead("m", "a", "t", times=2, over="x", usual=0.1, least=0.2).judge(Records(runs))
+    assert twice.evidence["gain_from"] == pytest.approx({"0.1": 0.2, "0.2": 0.2, "0.4": 0.25, "0.8": -0.2})
+    assert twice.outcome == "contradicted"
+    best = rules.AdviceNearBest("m", "a", "t", over="x", within=0.3).judge(Records(runs))
+    assert best.outcome == "held"
+    assert best.evidence["best_at"] == 0.4
+    assert best.evidence["lost_from"] == pytest.approx({"0.1": 0.2, "0.2": 0.2, "0.4": 0.1, "0.8": 0.6})
+    assert outcome(rules.AdviceNearBest("m", "a", "t", over="x", within=0.2), runs) == "contradicted"
+    assert outcome(rules.AdviceAhead("m", "a", "t", over="x", usual=0.3), runs) == "undecided"  # nobody trained there
+
+
 def test_no_worse_and_ordered():
     records = [*(record("a", s, m=0.9 + 0.001 * s) for s in range(3)), *(record("b", s, m=0.8) for s in range(3))]
     assert outcome(rules.NoWorse("m", Where("b"), [Where("a")], 0.2), records) == "held"
@@ -335,6 +355,8 @@ RULES = (
     rules.Flatter("m", "a", "b", over="x"),
     rules.PrefersLarger("m", "a", "b", -9, over="x"),
     rules.BestWithin("m", "a", 1, 2, within=9, over="x"),
+    rules.AdviceAhead("m", "a", "k", over="x", usual=1, least=-9),
+    rules.AdviceNearBest("m", "a", "k", over="x", within=9),
     rules.Alike("m", [Where("a")], within=9),
     rules.Alike("m", [Where("a"), Where("b")], within=9),
     rules.Narrower("m", ["a"], "x"),

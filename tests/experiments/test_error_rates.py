@@ -185,6 +185,16 @@ CASES = {
         0.7,
     ),
     "Faster": Case(rules.Faster("m", Where("a"), [Where("b")], 0.1), both(0.0, 0.0), both(1.0, 0.0), 0.1, 0.9),
+    "AdviceAhead": Case(
+        rules.AdviceAhead("m", "a", "t", over=X, usual=0.05, least=0.5), {"a": FLAT}, {"a": line(ACCURACY)}, 0.3, 0.9
+    ),
+    "AdviceNearBest": Case(
+        rules.AdviceNearBest("m", "a", "t", over=X, within=1.0),
+        {"a": {x: 0.0 if x == 0.5 else -1.0 for x in TAUS}},
+        {"a": {x: -abs(np.log2(x / 0.1)) / 2 for x in TAUS}},
+        0.2,
+        0.9,
+    ),
     "Among": Case(
         rules.Among({X: 1}, rules.Ahead("m", Where("a"), [Where("b")], 1.0)),
         both({1: 0.0, 2: 9.0}, {1: 0.0, 2: 0.0}),
@@ -218,7 +228,7 @@ def simulated(truth: Truth, sd: float, seeds: int, rng: np.random.Generator) -> 
                 own = sd * rng.standard_normal(seeds)
                 for seed in range(seeds):
                     m = float(value + noise[seed])
-                    measures = {"m": m, "k": float(own[seed])}
+                    measures = {"m": m, "k": float(own[seed]), "t": 0.1 * float(np.exp(0.1 * own[seed]))}
                     key = f"{arm}{varied}{seed}"
                     seen = [{"epoch": 1, "m": m}]
                     records.append(Record(arm, varied, seed, key, measures, 1.0, {}, Path("nowhere"), training=seen))

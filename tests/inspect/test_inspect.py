@@ -19,7 +19,10 @@ from isotherm.inspect import reading
 from isotherm.inspect.findings import verdict_of
 from isotherm.inspect.health import even_uniformity
 from isotherm.inspect.page import flattened
-from isotherm.inspect.temperature_advice import HIGH, LOW, Queries, advise
+from isotherm.inspect.temperature_advice import advise
+from isotherm.measures.measure import take
+from isotherm.measures.reach import HIGH, LOW, Queries, recommended_temperature
+from isotherm.measures.subject import Subject
 from isotherm.report import Finding, number
 
 pytest_plugins = ("browser",)
@@ -326,6 +329,10 @@ def test_recommended_temperatures_reach_what_they_promise():
     assert (advice.low, advice.high) == (pytest.approx(low, rel=0.05), pytest.approx(high, rel=0.05))
     assert advice.tau_min <= advice.tau_max
     assert f"τ = {advice.low:g}" in advice.reasoning
+    assert take([recommended_temperature], Subject(z)) == {
+        "recommended_temperature": pytest.approx(math.sqrt(low * high), rel=1e-6)
+    }
+    assert take([recommended_temperature], Subject(z[:40])) == {}  # too few to speak of a tenth of them
     fewer = Queries(z[:600])
     assert fewer.temperature_of(HIGH) == pytest.approx(high, rel=0.05)  # hardly depends on how many negatives there are
 

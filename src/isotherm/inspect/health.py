@@ -17,11 +17,12 @@ from isotherm.files import Json
 from isotherm.inspect.findings import found_in, gravest_first
 from isotherm.inspect.heavy_columns import heavy_columns
 from isotherm.inspect.reading import Embedding
-from isotherm.inspect.temperature_advice import Advice, Hardness, Queries, advise, hardness_of
+from isotherm.inspect.temperature_advice import Advice, Hardness, advise, hardness_of
 from isotherm.measures import BINS, projections, spectrum
 from isotherm.measures.catalogue import measures
 from isotherm.measures.embedding import Around
 from isotherm.measures.measure import take
+from isotherm.measures.reach import Queries
 from isotherm.measures.subject import Subject
 from isotherm.pairing import unit
 from isotherm.report import Finding, number

@@ -12,7 +12,7 @@ from isotherm import __version__
 from isotherm.inspect.findings import describe, verdict_of
 from isotherm.inspect.health import PROJECTION_EDGES, Floats, Health
 from isotherm.inspect.reading import Embedding
-from isotherm.inspect.temperature_advice import HIGH, LOW
+from isotherm.measures.reach import HIGH, LOW
 from isotherm.pairing import unit
 from isotherm.report import Cell, Heights, Histogram, Line, Lines, Page, Points, Scatter, Span, number
 

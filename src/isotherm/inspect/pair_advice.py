@@ -2,7 +2,7 @@ r"""Which temperature suits two modalities, given how far apart they lie.
 
 A query's negatives are the items of the other modality. A gap between the modalities shifts all of its similarities
 alike, which a softmax does not see: so the range of temperatures comes from their spread, by the part of the negatives
-that the repulsion reaches (`temperature_advice`), whatever the gap is.
+that the repulsion reaches (`measures.reach`), whatever the gap is.
 
 The gap itself hangs on the temperature by how satisfied the loss already is. With a margin δ between a pair's
 similarity and that of others, and m negatives, the positive's probability is about 1/(1 + m·exp(−δ/τ)): below
@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from isotherm.files import Json
-from isotherm.inspect.temperature_advice import QUERIES, Advice, Queries, advise, without
+from isotherm.inspect.temperature_advice import Advice, advise
+from isotherm.measures.reach import QUERIES, Queries, without
 from isotherm.pairing import unit
 from isotherm.report import number
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from isotherm.experiments.claims.advised import AdviceAhead, AdviceNearBest
 from isotherm.experiments.claims.along import (
     BestWithin,
     Flatter,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from isotherm.experiments.records import Records
 
 __all__ = [
+    "AdviceAhead",
+    "AdviceNearBest",
     "Ahead",
     "AheadAsChosen",
     "AheadOfBest",
