@@ -87,6 +87,8 @@ def without(name):
         ("a model's tokenizer", longer_prefix),  # pyo3_runtime.PanicException, which is no Exception
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 8\n")),  # RuntimeError: Missing key(s)
         ("a run's settings", lambda c: c.replace(b"encoder:\n", b"encoder: [3]\nother:\n")),  # AttributeError
+        ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 65535\n")),  # a head of 16 GiB
+        ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 65535\n")),
     ],
 )
 def test_it_is_a_sentence_now(name, content, tmp_path):

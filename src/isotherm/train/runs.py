@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from isotherm import doors, files
 from isotherm.checks import refusing
 from isotherm.encoders import Encoder
+from isotherm.encoders.fitting import fitted
 from isotherm.encoders.text import HUB, TextEncoder, pretrained
 from isotherm.methods import Method
 from isotherm.train.build import build
@@ -176,9 +177,7 @@ def load_encoder(path: Path | str) -> Encoder | TextEncoder:
         doors.refuse_strangers(choice.name, card_path)
         if choice.code and choice.stamped().code not in ("", choice.code):
             raise ValueError(f"{card_path}: {choice.name} has changed since this run. Bring the old file back.")
-        encoder = encoder_of(choice, card["channels"], card["size"])
-        encoder.load_state_dict(load_file(path))
-        return encoder.eval()
+        return fitted(lambda: encoder_of(choice, card["channels"], card["size"]), load_file(path)).eval()
 
 
 def card_of(folder: Path) -> Settings | None:

@@ -18,6 +18,7 @@ from isotherm.data.loaders.pairs import PairLoader
 from isotherm.data.pairs import is_pairs, load_pairs
 from isotherm.encoders import text
 from isotherm.encoders.efficientnet import EFFICIENTNET
+from isotherm.encoders.fitting import fitted
 from isotherm.encoders.towers import Locked, Towers
 from isotherm.measures.catalogue import in_groups
 from isotherm.measures.measure import take
@@ -122,9 +123,7 @@ class ImageTextModality:
     def reopen(cls, out: Path, config: Config, weights: Weights) -> OpenedPairs:
         given = cls.of(config, out)
         torch.manual_seed(config.seed)  # a locked tower that nobody trained is as it was
-        network, _ = networks(config, given.encoder())
-        network.load_state_dict(weights)
-        return given.opened(out, network)
+        return given.opened(out, fitted(lambda: networks(config, given.encoder())[0], weights))
 
     @property
     def ids(self) -> Tensor:
@@ -271,8 +270,7 @@ def reopen_towers(out: Path, config: Config, weights: Weights) -> OpenedTowers:
     shown = view_of(config)
     tokenizer = text.read_tokenizer(out / TOKENIZER) if (out / TOKENIZER).exists() else None
     torch.manual_seed(config.seed)  # a locked tower that nobody trained is as it was
-    network, _ = networks(config, towers_of(config, _size(config, shown), tokenizer))
-    network.load_state_dict(weights)
+    network = fitted(lambda: networks(config, towers_of(config, _size(config, shown), tokenizer))[0], weights)
     assert isinstance(network, PairNetwork)
     return OpenedTowers(out, config, network.eval(), shown)
 

@@ -20,6 +20,7 @@ from isotherm.data.loaders.images import Loader
 from isotherm.data.sets import load
 from isotherm.data.undecoded import Undecoded
 from isotherm.encoders import NETWORKS, Encoder, encoder
+from isotherm.encoders.fitting import fitted
 from isotherm.encoders.text import is_text_encoder
 from isotherm.methods import Network
 from isotherm.methods.build import method_spec
@@ -80,9 +81,7 @@ class ImageModality:
     @classmethod
     def reopen(cls, out: Path, config: Config, weights: Weights) -> OpenedImages:
         given = cls.of(config)
-        network, _ = networks(config, given.encoder())
-        network.load_state_dict(weights)
-        return given.opened(out, network)
+        return given.opened(out, fitted(lambda: networks(config, given.encoder())[0], weights))
 
     @property
     def ids(self) -> torch.Tensor:

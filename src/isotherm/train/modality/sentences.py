@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import shutil
@@ -20,6 +21,7 @@ from isotherm.data import senteval
 from isotherm.data.loaders.sentences import TextLoader
 from isotherm.data.sentences import Sentences, is_text, load_sentences
 from isotherm.encoders import text
+from isotherm.encoders.fitting import fitted
 from isotherm.measures.subject import healthy
 from isotherm.methods import Network
 from isotherm.methods.build import method_spec
@@ -104,12 +106,12 @@ class SentenceModality:
         """No data is read: the tokenizer is in the folder, or comes with the encoder."""
         own, exported = out / TOKENIZER, out / MODEL
         if own.exists():
-            encoder = encoder_of(config, text.read_tokenizer(own))
+            make = functools.partial(encoder_of, config, text.read_tokenizer(own))
         else:  # what it started from may be gone; the exported model has its shape
             start = f"{text.HUB}{exported}" if exported.is_dir() else config.encoder.name
-            encoder = encoder_of(replace(config, encoder=Choice(start, config.encoder.settings)))
+            make = functools.partial(encoder_of, replace(config, encoder=Choice(start, config.encoder.settings)))
         prefix = "encoder."
-        encoder.load_state_dict({k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
+        encoder = fitted(make, {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
         return OpenedSentences(out, config, encoder.eval())
 
     @property
