@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from isotherm.cli import main
+from isotherm.data import roots
 from isotherm.train import runs
 from isotherm.train.build import build
 from isotherm.train.commandline import configure, help_text
@@ -255,3 +256,30 @@ def test_training_watches_sts_b_where_it_is(corpus, senteval, tmp_path, monkeypa
     assert {"stsb_dev", "stsb_alignment", "stsb_uniformity", "uniformity", "effective_rank"} <= found.keys()
     best = torch.load(out / "best.pt", weights_only=True)
     assert best["stsb_dev"] >= found["stsb_dev"] - 1e-6
+
+
+def test_an_encoder_begins_with_masked_words_that_are_made_once(corpus, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    begun = {"encoder.masked": 6, "encoder.dropout": 0.0, "epochs": 1}
+    a = run(tmp_path / "a", corpus, **begun)
+    (kept,) = roots.masked().iterdir()
+    made = (kept / "result.json").stat().st_mtime_ns
+    assert json.loads((kept / "result.json").read_text())["steps"] == 6
+    b = run(tmp_path / "b", corpus, **begun)
+    assert list(roots.masked().iterdir()) == [kept]
+    assert (kept / "result.json").stat().st_mtime_ns == made
+    assert all(torch.equal(value, weights(b)[name]) for name, value in weights(a).items())
+    # the first weights are those of masked words, whatever the seed; the reopened run needs them no more
+    config = configure({"data": f"text:{corpus}", **QUICK, **begun, "seed": 5})
+    first = build(config).method.network.encoder
+    masked = runs.load_encoder(kept)
+    assert all(torch.equal(v, masked.state_dict()[k]) for k, v in first.state_dict().items())
+    assert (tmp_path / "a" / "tokenizer.json").read_text() == (kept / "tokenizer.json").read_text()
+    shutil.rmtree(roots.masked())
+    assert runs.reopen(tmp_path / "a").encoder.encode(["the cat"]).shape == (1, 16)
+    with pytest.raises(ValueError, match="masked is a number of steps"):
+        run(tmp_path / "d", corpus, **{**begun, "encoder.masked": -1})
+    with pytest.raises(ValueError, match="other settings"):  # told before anything is made
+        other = configure({"data": f"text:{corpus}", **QUICK, **begun, "seed": 9})
+        train(other, Runtime(out=tmp_path / "a", quiet=True))
+    assert not roots.masked().exists()

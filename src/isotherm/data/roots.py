@@ -31,5 +31,10 @@ def features() -> Path:
     return _users().parent / "features"
 
 
+def masked() -> Path:
+    """Where runs of masked words are kept that other runs begin with: in the user's own folder, too."""
+    return _users().parent / "masked"
+
+
 def _users() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isotherm" / "data"

@@ -24,7 +24,7 @@ from isotherm.measures.pairs import zero_shot_sets
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
 from isotherm.train.loop import Run, steps_of
-from isotherm.train.modality import ImageTextModality, modality_of, sentences
+from isotherm.train.modality import ImageTextModality, first_run, modality_of, sentences
 from isotherm.train.modality.image_text import pairs_of, view_of
 from isotherm.train.modality.images import images_of
 from isotherm.types import Batch
@@ -105,7 +105,7 @@ def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: No
     """Every kind of run, with the cost of its steps."""
     by_cost: dict[str, Kind] = {}
     measuring: dict[str, float] = {}
-    for point in {p.config.key: p for p in points}.values():
+    for point in {p.config.key: p for p in [*_first(points), *points]}.values():
         key = _key(point.config)
         if key not in by_cost:
             name = f"{point.arm}, batch {point.config.batch}"
@@ -116,9 +116,19 @@ def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: No
     return list(by_cost.values())
 
 
+def _first(points: Sequence[Point]) -> list[Point]:
+    """The runs of masked words that some begin with and nobody has made yet; they are not measured."""
+    found = {}
+    for point in points:
+        first, place = first_run.before(point.config), first_run.folder(point.config)
+        if first is not None and place is not None and not (place / first_run.RESULT).exists():
+            found[first.key] = Point("masked words first", {}, 0, first, ())
+    return list(found.values())
+
+
 def timed(name: str, point: Point, measuring: dict[str, float]) -> Kind:
     """The cost of a step, from a few of them, and of measuring a run; `measuring` keeps what is known of that."""
-    config, threads = point.config, torch.get_num_threads()
+    config, threads = first_run.without(point.config), torch.get_num_threads()
     torch.set_num_threads(1)
     keep_freed_memory()
     try:

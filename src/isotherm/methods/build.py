@@ -14,6 +14,7 @@ from isotherm.methods.clip import CLIP
 from isotherm.methods.dino import DINO
 from isotherm.methods.in_batch import InBatch
 from isotherm.methods.individual import ISogCLR, TaU
+from isotherm.methods.masked import MaskedWords
 from isotherm.methods.method import Given, Method, Network, method_for
 from isotherm.methods.momentum import MoCoV2, MoCoV3
 from isotherm.methods.nnclr import NNCLR
@@ -111,6 +112,25 @@ METHODS = {
         "InfoNCELoss",
         encoder="text_small",
         head="simcse",
+    ),
+    "mlm": MethodSpec(
+        "guess hidden words of a sentence from the others, to start from (BERT's masked words)",
+        MaskedWords,
+        views=1,
+        encoder="text_small",
+        head="none",
+        # BERT's optimizer, with the rate of a network of a hundredth its size
+        usual={
+            "optimizer": "adamw",
+            "lr": 1e-3,
+            "weight_decay": 0.01,
+            "decay_all": False,
+            "schedule": "linear",
+            "warmup_part": 0.05,
+            "clip": 1.0,
+            "batch": 64,
+            "epochs": 10,
+        },
     ),
     "clip": MethodSpec(
         "an image looks for its caption, a caption for its image; two towers (CLIP, LiT)",

@@ -27,6 +27,7 @@ LONGEST, MOST, DEEPEST = 1_000_000, 10_000, 50
 LATER: Mapping[tuple[str, str], Settings] = {
     ("encoder", "convnet"): {"factor": 1.0},
     ("encoder", "small_alexnet"): {"factor": 1.0, "hidden": 4096},
+    ("encoder", "text_small"): {"masked": 0},
     ("encoder", "vae"): {"widths": None, "bn": False, "padding": 1},
     ("method", "vae"): {"plane_weight": 1.0, "beta": 1.0},
     ("method", "mocov2"): {"pairwise": False},

@@ -10,10 +10,11 @@ import copy
 import itertools
 import math
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from isotherm.train.build import Built, build, material, temperature_of
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory, on_all, refuse_unlike
 from isotherm.train.lookup import code_in
+from isotherm.train.modality import first_run
 from isotherm.train.modality.modality import Opened
 from isotherm.train.optimizers import optimizer
 from isotherm.train.progress import Progress
@@ -41,6 +43,8 @@ SHARE = 40
 """A checkpoint is written no sooner than after this many times the time the last one took: under 3 % of the run."""
 
 
+WAIT = 2.0
+"""Seconds between looks at what another process makes."""
 Given = TypeVar("Given")
 Line = dict[str, float | None]
 """A line of metrics."""
@@ -86,6 +90,7 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
     out = place.out
     doors.allow(*code_in(config.as_dict()))  # whoever has a configuration in hand was asked when it was read
     keep_freed_memory()
+    _begin_with_masked_words(config, place)
     fabric = fabric_for(config, place)
     with ExitStack() as held:
         held.enter_context(world.company(place.timeout, place.silence))
@@ -97,6 +102,24 @@ def _ended(config: Config, place: Runtime) -> tuple[RunResult, Run | None]:
             return finished or runs.read_result(place.out), None
         run = Run(fabric, config, place)
         return run.to_the_end(), run
+
+
+def _begin_with_masked_words(config: Config, place: Runtime) -> None:
+    """Make the run that a run of sentences begins with, if it begins with one and nobody has made it yet."""
+    first = first_run.before(config)
+    if first is None or place.out is None or runs.looked_into(place.out, config, place.resume) is not None:
+        return
+    out, told = first_run.folder(config), place.quiet or world.rank() > 0
+    while True:
+        if not told:
+            print(f"first masked words, {first.steps:,} steps, made once and kept in {out}", file=sys.stderr)
+        try:
+            _ended(first, replace(place, out=out, resume=True, log=[]))
+        except runs.Busy:
+            told = True
+            time.sleep(WAIT)
+        else:
+            return
 
 
 def _refuse_other_data(config: Config, out: Path) -> None:

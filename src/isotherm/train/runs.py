@@ -40,6 +40,10 @@ REPLAY = "nonfinite.pt"
 LOCK = ".lock"
 
 
+class Busy(ValueError):
+    """Another process is at work in a run's folder."""
+
+
 @contextmanager
 def taken(out: Path, config: Config, resume: bool) -> Iterator[RunResult | None]:
     """The folder, for this run and for nobody else; the result, if the run is finished already: that needs no lock.
@@ -131,7 +135,7 @@ def alone(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ValueError(f"another process is at work in {out}; wait for it, or choose another --out.") from error
+            raise Busy(f"another process is at work in {out}; wait for it, or choose another --out.") from error
         except OSError as error:
             raise ValueError(f"cannot lock {out}: {files.reason(error)}.") from error
         files.sweep(out)

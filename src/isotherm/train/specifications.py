@@ -60,15 +60,16 @@ def _settings_of(part: str, name: str) -> dict[str, Spec]:
         if not text.is_text_encoder(name):
             there = [text.SMALL, text.INSTALLED, "hf:NAME", "hf:PATH"]
             raise ValueError(f"no text encoder '{name}'{did_you_mean(name, there)}")
-        return _encoder_settings(name)
+        return _encoder_settings(name, part)
     if name not in HEADS:
         raise ValueError(f"no {part} '{name}'{did_you_mean(name, HEADS)}")
     return _arguments(HEADS[name].kind, ("features",), HEADS[name].settings)
 
 
-def _encoder_settings(name: str) -> dict[str, Spec]:
+def _encoder_settings(name: str, part: str = "encoder") -> dict[str, Spec]:
     if name == text.SMALL:
-        return {"vocabulary": (int, text.VOCABULARY, ""), **_arguments(text.small, ("tokenizer",), {})}
+        own = {"vocabulary": (int, text.VOCABULARY, ""), **_arguments(text.small, ("tokenizer",), {})}
+        return {**own, "masked": (int, 0, "")} if part == "encoder" else own
     if text.is_text_encoder(name):
         return _arguments(text.pretrained, ("name",), {})
     if name in NETWORKS:

@@ -15,6 +15,7 @@ from isotherm.experiments.trained.run import TrainedRun
 from isotherm.measures.measure import Need
 from isotherm.probes.sts import Encode, dev_score, sts
 from isotherm.probes.transfer import transfer
+from isotherm.train.modality import first_run
 from isotherm.train.modality import sentences as modality
 from isotherm.train.modality.sentences import OpenedSentences
 
@@ -80,6 +81,9 @@ class TrainedSentences(TrainedRun):
     def untrained(self) -> TextEncoder:
         """The encoder as it was before the first step."""
         torch.manual_seed(self.config.seed)
+        first = first_run.folder(self.config)
+        if first is not None:
+            return first_run.begun_with(first, self.config).eval()
         own = self.folder / modality.TOKENIZER
         return modality.encoder_of(self.config, read_tokenizer(own) if own.exists() else None).eval()
 

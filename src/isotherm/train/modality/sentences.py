@@ -19,33 +19,32 @@ from isotherm import files, measures, world
 from isotherm.checks import did_you_mean
 from isotherm.data import senteval
 from isotherm.data.loaders.sentences import TextLoader
-from isotherm.data.sentences import Sentences, is_text, load_sentences
+from isotherm.data.sentences import Sentences, is_text
 from isotherm.encoders import text
 from isotherm.encoders.fitting import fitted
 from isotherm.measures.subject import healthy
 from isotherm.methods import Network
 from isotherm.methods.build import method_spec
 from isotherm.probes.sts import dev_score, stsb_geometry
-from isotherm.streams import uniforms
 from isotherm.train import outside_data
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config
+from isotherm.train.modality import first_run
+from isotherm.train.modality.corpus import read as read
+from isotherm.train.modality.corpus import sample as sample
+from isotherm.train.modality.first_run import MODEL as MODEL
 from isotherm.train.modality.images import ENCODER
 from isotherm.train.modality.modality import Weights, provenance
 from isotherm.train.outcome import Learnt
 from isotherm.train.state import write_card
 from isotherm.views.sentences import RECIPES, TextRecipe
 
-MODEL = "model"
-"""The folder in a run's that `transformers` and `sentence-transformers` load."""
 TOKENIZER = "tokenizer.json"
 """The tokenizer that a run made for itself."""
 TAUGHT = 200_000
 """Rows of which a tokenizer is made, at most."""
 MONITORED = 2000
 """Sentences whose embedding is looked at."""
-OPTIONS = ("columns", "duplicates", "longest", "bucket")
-"""What `data_options` may hold."""
 FOR_IMAGES = (
     *("split", "test", "imbalance", "ratio", "randbit", "digits", "size", "normalize"),
     *("crop_scale", "small_crops", "small_size", "small_scale"),
@@ -70,6 +69,8 @@ class SentenceModality:
     recipe: TextRecipe
     tokenizer: Any = None
     """The run's own, if its encoder has none."""
+    first: Path | None = None
+    """The folder of the run of masked words that it begins with, if it does."""
     stsb: tuple[Path | None, str] = (None, "")
     """Where SentEval's data is, if STS-B's dev part is there; why not, if the folder is."""
 
@@ -97,8 +98,10 @@ class SentenceModality:
         sentences = read(config)
         scratch = config.encoder.name == text.SMALL
         # pairs are views already; an encoder that knows no words learns nothing good from dropout alone
-        fitting = "crop" if scratch and len(sentences.columns) == 1 else "dropout"
-        given = cls(config, sentences, RECIPES[config.recipe or fitting], stsb=_stsb())
+        compared = len(sentences.columns) == 1 and method_spec(config.method.name).views > 1
+        fitting = "crop" if scratch and compared else "dropout"
+        first = first_run.folder(config)
+        given = cls(config, sentences, RECIPES[config.recipe or fitting], first=first, stsb=_stsb())
         return replace(given, tokenizer=_tokenizer(given, folder)) if scratch else given
 
     @classmethod
@@ -143,7 +146,9 @@ class SentenceModality:
 
     def encoder(self) -> text.TextEncoder:
         """The network; new weights or the pretrained ones."""
-        return encoder_of(self.config, self.tokenizer)
+        if self.first is None:
+            return encoder_of(self.config, self.tokenizer)
+        return first_run.begun_with(self.first, self.config)
 
     def loader(self, network: Network, device: torch.device, prefetch: int) -> TextLoader:
         encoder: Any = network.encoder
@@ -256,36 +261,9 @@ def _tokenizer(given: SentenceModality, folder: Path | None) -> Any:
     kept = None if folder is None else folder / TOKENIZER
     if kept is not None and kept.exists():
         return text.read_tokenizer(kept)
+    if given.first is not None:
+        return text.read_tokenizer(first_run.there(given.first) / TOKENIZER)
     return text.train_tokenizer(some_of(given.sentences), given.config.encoder["vocabulary"])
-
-
-def read(config: Config) -> Sentences:
-    """The sentences of a configuration."""
-    outside = outside_data.data_address(config.data) is not None
-    read_elsewhere = ("bucket", "code") if outside else ("bucket",)
-    options = {k: v for k, v in config.data_options.items() if k not in read_elsewhere}
-    known = (*OPTIONS, *(outside_data.function_options(config.data) if outside else ()))
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{config.data} has no option '{name}'{did_you_mean(name, known)}")
-    bucket = config.data_options.get("bucket", 1)
-    if isinstance(bucket, bool) or not isinstance(bucket, int) or bucket < 1:
-        raise ValueError(f"bucket must be a whole number of batches, 1 or more; got {bucket!r}.")
-    sentences = outside_data.sentences(config.data, options) if outside else load_sentences(config.data, **options)
-    if config.images is not None and config.images > len(sentences):
-        raise ValueError(f"{sentences.name} has {len(sentences)} sentences; {config.images} are asked for.")
-    if config.images is not None and config.images < len(sentences):
-        indices = sample(sentences, config.images, config.seed)
-        sentences = sentences.subset(indices, f"{config.images} of {len(sentences)} sentences, drawn")
-    return sentences
-
-
-def sample(sentences: Sentences, count: int, seed: int) -> torch.Tensor:
-    """The indices of so many sentences, a seeded choice, in order."""
-    if count >= len(sentences):
-        return torch.arange(len(sentences))
-    keys = uniforms(sentences.ids, 1, seed=seed, epoch=0, view=-2)[:, 0]
-    return keys.argsort(stable=True)[:count].sort().values
 
 
 def some_of(sentences: Sentences) -> Iterator[str]:
@@ -303,5 +281,5 @@ def encoder_of(config: Config, tokenizer: Any = None) -> text.TextEncoder:
             f"there is: {text.SMALL}, {text.INSTALLED}, {text.HUB}NAME, {text.HUB}PATH."
         )
     if name == text.SMALL:
-        return text.small(tokenizer, **{k: v for k, v in settings.items() if k != "vocabulary"})
+        return text.small(tokenizer, **{k: v for k, v in settings.items() if k not in ("vocabulary", "masked")})
     return text.pretrained(name, **settings)
