@@ -5,22 +5,24 @@ import json
 import tarfile
 
 import pytest
+import torch
 
 from attack import attack
 from edits import Edit
+from isotherm.train.state import HOLDS
 from tar_shards import packed
 from targets import TARGETS
 
 TARGET = {target.name: target for target in TARGETS}
 
 
-def put(name, content, tmp_path):
+def put(name, content, tmp_path, allowed=(2,)):
     """The target read with this content instead of its own; it must be refused in a sentence."""
     target = TARGET[name]
     files = dict(target.files())
     first = next(iter(files))
     changed = type(target)(name, lambda: files | {first: content(files[first])}, target.use, outputs=target.outputs)
-    assert attack(changed, tmp_path / "here", None, []) == 2
+    assert attack(changed, tmp_path / "here", None, []) in allowed
 
 
 def with_entries(**entries):
@@ -93,6 +95,27 @@ def without(name):
 )
 def test_it_is_a_sentence_now(name, content, tmp_path):
     put(name, content, tmp_path)
+
+
+def checkpoint_with(name, value):
+    def change(content):
+        state = torch.load(io.BytesIO(content), weights_only=True)
+        if value is None:
+            del state[name]
+        else:
+            state[name] = value
+        out = io.BytesIO()
+        torch.save(state, out)
+        return out.getvalue()
+
+    return change
+
+
+@pytest.mark.parametrize("value", [None, {1: 2}, "x", [[]]], ids=str)
+def test_a_checkpoint_of_which_any_part_is_missing_or_another_thing_is_told(value, tmp_path):
+    """KeyError: 'config', AttributeError: 'int' object has no attribute 'partition'."""
+    for name in (*HOLDS, "rng", "format"):
+        put("resumed", checkpoint_with(name, value), tmp_path / name, (0, 2))
 
 
 def test_an_attack_that_breaks_a_promise_is_noticed(tmp_path):

@@ -118,7 +118,7 @@ ALONE = {"byol", "simsiam", "swav", "dino", "supervised", "vae", "supcon"}
 """Methods that take an item by itself; SupCon has its two views for positives."""
 
 
-@pytest.mark.parametrize("method", sorted({*METHODS} - ALONE - {"simcse", "clip"}))
+@pytest.mark.parametrize("method", sorted({*METHODS} - ALONE - {"simcse", "mlm", "clip"}))
 def test_a_batch_of_one_is_told_in_a_users_words(method, tmp_path, capsys):
     words = ["--method", method, "--batch", "1", "--images", "16", "--epochs", "1", "--monitor", "0", "--quiet"]
     assert main(["train", *words, "--encoder.widths", "[4]", "--out", str(tmp_path / "a")]) == 2

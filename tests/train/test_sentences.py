@@ -279,7 +279,7 @@ def test_an_encoder_begins_with_masked_words_that_are_made_once(corpus, tmp_path
     assert runs.reopen(tmp_path / "a").encoder.encode(["the cat"]).shape == (1, 16)
     with pytest.raises(ValueError, match="masked is a number of steps"):
         run(tmp_path / "d", corpus, **{**begun, "encoder.masked": -1})
+    other = configure({"data": f"text:{corpus}", **QUICK, **begun, "seed": 9})
     with pytest.raises(ValueError, match="other settings"):  # told before anything is made
-        other = configure({"data": f"text:{corpus}", **QUICK, **begun, "seed": 9})
         train(other, Runtime(out=tmp_path / "a", quiet=True))
     assert not roots.masked().exists()

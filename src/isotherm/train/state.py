@@ -36,6 +36,24 @@ WAYS = ("fused", "foreach", "capturable")
 """What an optimizer's groups say of how it computes, which belongs to the device and not to the run."""
 Saved = dict[str, Any]
 """What a checkpoint holds: tensors and plain values by name."""
+HOLDS: Mapping[str, Any] = {
+    "config": dict,
+    "step": int,
+    "steps": int | None,
+    "method": dict,
+    "optimizer": dict,
+    "average": dict | None,
+    "precision": dict,
+    "metrics": int,
+    "seconds": float,
+    "skipped": int,
+    "loss": list,
+    "best": float,
+    "fingerprint": str,
+    "warned": bool,
+}
+NEEDED = ("config", "step", "method", "average", "precision", "metrics")
+"""What is read of it before anything is compared."""
 
 
 @dataclass
@@ -84,11 +102,11 @@ class State:
         }
 
     def restore(self, saved: Saved) -> None:
-        changed = differences(without_later(nested(saved["config"])), without_later(self.config.as_dict()))
-        if changed:
-            raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
-        refuse_other_items(self.config, saved, self.fingerprint)
         with refusing("the checkpoint does not fit this run; it is damaged, or another version's"):
+            changed = differences(without_later(nested(saved["config"])), without_later(self.config.as_dict()))
+            if changed:
+                raise ValueError(f"the checkpoint belongs to a run with other settings ({'; '.join(changed[:6])}).")
+            refuse_other_items(self.config, saved, self.fingerprint)
             self._take(saved)
 
     def _take(self, saved: Saved) -> None:
@@ -131,6 +149,12 @@ def load_checkpoint(path: Path) -> Saved:
         ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT or "fingerprint" not in state:
         raise ValueError(f"{path} is no checkpoint of this version of isotherm.")
+    for name, kind in HOLDS.items():
+        if name in state and not isinstance(state[name], kind):
+            raise ValueError(f"{path} is damaged: its {name} is {state[name]!r:.60}.")
+    missing = [name for name in NEEDED if name not in state]
+    if missing or not all(isinstance(name, str) for name in (*state["config"], *state["method"])):
+        raise ValueError(f"{path} is damaged: {f'it has no {missing[0]}' if missing else 'its names are none'}.")
     return state
 
 
