@@ -143,7 +143,8 @@ def test_a_damaged_checkpoint_is_told_apart(content, tmp_path):
 
 def test_a_bit_that_has_changed_in_a_checkpoint_is_noticed(tmp_path):
     path = tmp_path / "checkpoint.pt"
-    save_checkpoint(path, {"method": {"w": torch.arange(200.0)}, "step": 3, "fingerprint": "a"})
+    plain = {"config": {}, "average": None, "precision": {}, "metrics": 0, "step": 3, "fingerprint": "a"}
+    save_checkpoint(path, {"method": {"w": torch.arange(200.0)}, **plain})
     good, written = load_checkpoint(path), path.read_bytes()
     noticed = 0
     for place in range(0, len(written), 3):
