@@ -16,9 +16,10 @@ from isotherm.experiments.claims.decision import at_least, at_most, decide, leve
 from isotherm.experiments.claims.verdict import undecided
 from isotherm.experiments.points import expand
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Claim, Comparison, Where
+from isotherm.experiments.study import Claim, Comparison, Point, Where
 from isotherm.train.build import build
 from isotherm.train.choice import Choice
+from isotherm.train.commandline import configure
 
 NOWHERE = Path("nowhere")
 PLACED = ((1, "a", 3.0), (1, "b", 2.0), (2, "a", 1.0), (2, "b", 2.0))
@@ -600,14 +601,31 @@ def test_a_plan_counts_steps_and_views_and_times_them():
         p.config.epochs * (300 // p.config.batch) for p in {p.config.key: p for p in points}.values()
     )
     assert all(k.views == k.steps * 2 * 100 and k.step > 0 for k in kinds)
+    assert len({k.name for k in kinds}) == len(kinds)
     shorter = [replace(p, config=replace(p.config, steps=4)) for p in points]
     assert sum(k.steps for k in plan.kinds(shorter)) == 4 * len({p.config.key for p in shorter})
-    assert [plan.duration(s) for s in (30, 600, 36_000, 400_000)] == [
+    assert [wording.duration(s) for s in (30, 600, 36_000, 400_000)] == [
         "30 seconds",
         "10.0 minutes",
         "10.0 hours",
         "4.6 days",
     ]
+
+
+def test_a_plan_tells_kinds_of_one_arm_apart_and_counts_what_they_begin_with(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    corpus = tmp_path / "a.txt"
+    corpus.write_text("\n".join(f"{a} and {b}" for a in ("cat", "dog", "bird", "tree") for b in "abcdefgh"))
+    small = {"data": f"text:{corpus}", "batch": 8, "epochs": 1, "encoder.width": 8, "encoder.vocabulary": 300}
+    wide = [configure({**small, "encoder.masked": 3, "encoder.layers": n, "seed": n}) for n in (1, 2)]
+    found = plan.kinds([Point("a", {}, 0, config, ()) for config in wide])
+    assert [(k.name, k.runs, k.steps) for k in found] == [
+        ("masked words first", 1, 3),
+        ("masked words first", 1, 3),
+        ("a, batch 8, encoder.layers 1", 1, 4),
+        ("a, batch 8, encoder.layers 2", 1, 4),
+    ]
+    assert not (tmp_path / "isotherm").exists()  # nothing was made
 
 
 WAITING = """

@@ -216,6 +216,7 @@ def _planned(
 ) -> int:
     """Say what a study would cost."""
     from isotherm.experiments import plan
+    from isotherm.experiments.wording import duration
 
     starting = 2 * time.process_time()  # what this process took to be here, and a worker will take
     with terminal.progress(console) as note:
@@ -228,7 +229,7 @@ def _planned(
     runs, measuring = sum(k.runs for k in kinds), sum(k.runs * k.measuring for k in kinds)
     console.print(
         f"{name} at scale {arguments.scale} on {points[0].config.data}: {runs} runs, about "
-        f"{plan.duration(total + starting)} on one core, {plan.duration(total / workers + starting)} on {workers}; "
+        f"{duration(total + starting)} on one core, {duration(total / workers + starting)} on {workers}; "
         f"{measuring / total:.0%} of it is measuring. "
         f"Into {out}",
         highlight=False,
@@ -236,7 +237,7 @@ def _planned(
     )
     if arguments.throughput:
         views = sum(k.views for k in kinds)
-        each = plan.duration(views / arguments.throughput / arguments.gpus)
+        each = duration(views / arguments.throughput / arguments.gpus)
         console.print(
             f"{views:,} views of images: {each} on {arguments.gpus} GPU{'s' if arguments.gpus > 1 else ''} at "
             f"{arguments.throughput:,.0f} views per second each",

@@ -23,6 +23,7 @@ from isotherm.measures.measure import take
 from isotherm.measures.pairs import zero_shot_sets
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
+from isotherm.train.layers import Settings, flat
 from isotherm.train.loop import Run, steps_of
 from isotherm.train.modality import ImageTextModality, first_run, modality_of, sentences
 from isotherm.train.modality.image_text import pairs_of, view_of
@@ -105,15 +106,32 @@ def kinds(points: Sequence[Point], note: Callable[[str], None] = lambda name: No
     """Every kind of run, with the cost of its steps."""
     by_cost: dict[str, Kind] = {}
     measuring: dict[str, float] = {}
+    names = _names(points)
     for point in {p.config.key: p for p in [*_first(points), *points]}.values():
         key = _key(point.config)
         if key not in by_cost:
-            name = f"{point.arm}, batch {point.config.batch}"
+            name = names.get(key, point.arm)
             note(name)
             by_cost[key] = timed(name, point, measuring)
         by_cost[key].runs += 1
         by_cost[key].steps += steps_of(point.config, by_cost[key].per_epoch)
     return list(by_cost.values())
+
+
+def _names(points: Sequence[Point]) -> dict[str, str]:
+    """What each kind is called: its arm and batch, and what else tells it from others that are called so."""
+    alike: dict[str, dict[str, Settings]] = {}
+    for point in points:
+        called = f"{point.arm}, batch {point.config.batch}"
+        alike.setdefault(called, {})[_key(point.config)] = flat(json.loads(_key(point.config)))
+    names: dict[str, str] = {}
+    for called, kinds in alike.items():
+        settings = dict.fromkeys(name for each in kinds.values() for name in each)
+        telling = [name for name in settings if len({str(each.get(name)) for each in kinds.values()}) > 1]
+        for key, each in kinds.items():
+            said = [f"{name} {each[name]}" for name in telling if name in each and name != "loss"]
+            names.setdefault(key, ", ".join([called, *said[:2]]))
+    return names
 
 
 def _first(points: Sequence[Point]) -> list[Point]:
@@ -177,16 +195,9 @@ def _measured(run: Run, groups: Sequence[str]) -> float:
     look = now() - began
     began = now()
     run.monitored()
-    take([m for m in in_groups(groups) if "run" not in m.needs], trained(run.opened()))
+    if groups:
+        take([m for m in in_groups(groups) if "run" not in m.needs], trained(run.opened()))
     return looks * look + now() - began
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} seconds"
 
 
 def _key(config: Config) -> str:

@@ -31,7 +31,7 @@ from isotherm.experiments.points import at_scale, instead_at
 from isotherm.experiments.records import RECORDS, Records
 from isotherm.experiments.records import read as read_records
 from isotherm.experiments.study import Comparison, PaperTable, Study, Where
-from isotherm.experiments.wording import by_seed, details, sentence
+from isotherm.experiments.wording import by_seed, details, duration, sentence
 from isotherm.measures.catalogue import measure
 from isotherm.report import figures
 from isotherm.report.markdown import block, code, folded, images, link, table, text
@@ -231,7 +231,7 @@ def _summary(judged: Sequence[Judged]) -> list[str]:
 def _commands(telling: Telling) -> list[str]:
     seconds = sum(r.seconds for r in report.distinct(telling.records))
     lines = [
-        f"# {seconds / 60:,.0f} minutes of training in all",
+        f"# {duration(seconds)} of training in all",
         telling.about.command,
         "# these verdicts again, from the records beside this page",
         telling.about.report_from(telling.place),

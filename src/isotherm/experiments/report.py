@@ -27,7 +27,7 @@ from isotherm.experiments.points import at_scale, instead_at
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.result_tables import compared, narrowed, no_partners, ours, results
 from isotherm.experiments.study import Settings, Study
-from isotherm.experiments.wording import by_seed, details, sentence
+from isotherm.experiments.wording import by_seed, details, duration, sentence
 from isotherm.measures.catalogue import in_groups, measure
 from isotherm.measures.measure import Level
 from isotherm.report import Finding, Page, figures
@@ -318,7 +318,7 @@ def markdown(
     lines = [f"# {text(study.question)}", "", code(about.command), ""]
     runs = distinct(records)
     lines += [
-        f"{standing(records)}, {sum(r.seconds for r in runs) / 60:.0f} minutes of training in all, on "
+        f"{standing(records)}, {duration(sum(r.seconds for r in runs))} of training in all, on "
         f"{text(about.data)}, scale {text(about.scale)}. {text(study.paper.differs)}",
         "",
         *(f"- {text(f'{name} {why}')}" for name, why in missing(records)),

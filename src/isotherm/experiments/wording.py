@@ -15,6 +15,14 @@ FEW = 3
 """Missing runs, and things that a claim says, that a line names; the page has them all."""
 
 
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
 def sentence(verdict: Verdict) -> str:
     """Why a claim came out as it did, in a line: the part that decided, and what is missing."""
     words = [] if verdict.part is None else [part_in_words(verdict.part)]

@@ -33,7 +33,7 @@ def before(config: Config) -> Config | None:
     if steps < 0:
         raise ValueError(f"masked is a number of steps, 0 or more, got {steps}.")
     spec = method_spec(METHOD)
-    usual = {k: v for k, v in spec.usual.items() if k != "epochs"}
+    usual = {k: v for k, v in spec.usual.items() if k not in ("epochs", "batch")}
     return Config(
         data=config.data,
         data_options=config.data_options,
@@ -41,6 +41,7 @@ def before(config: Config) -> Config | None:
         head=Choice(spec.head, {}),
         method=Choice(METHOD, {name: p.default for name, p in spec.settings.items()}),
         steps=steps,
+        batch=min(spec.usual["batch"], config.batch),  # of few sentences a large one cannot be had
         monitor=LOOKS,
         **usual,
     )
