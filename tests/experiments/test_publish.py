@@ -127,7 +127,7 @@ def test_every_claim_stands_once_with_its_verdict(page):
     assert "**2 held, 2 contradicted, 0 undecided.** If no claim were true, expect at most 0.2 false" in text
     assert "18 runs, 3 seeds per point" in text
     assert "fingerprint `abc`" in text
-    assert "18 minutes of training" in text
+    assert "18.0 minutes of training" in text
 
 
 def test_every_link_is_a_file_and_every_file_is_listed(page):
