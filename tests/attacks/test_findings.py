@@ -75,6 +75,9 @@ def without(name):
         ("encoder's card", with_entries(channels=None)),  # TypeError with a stack of C++
         ("records", with_entries(varied=True)),  # AttributeError
         ("records", with_entries(config={"encoder": ["convnet"]})),  # AttributeError
+        ("report", with_entries(warnings=[["collapsed"]])),  # AttributeError
+        ("report", with_entries(groups=[{}])),
+        ("report", with_entries(versions={"torch": [2]})),
         ("records", with_entries(folder="../../elsewhere")),  # a folder that is not the study's
         ("records", lambda c: b"[" * 100_000),  # RecursionError
         ("about", lambda c: b'{"study":' + b"[" * 100_000),  # RecursionError

@@ -49,6 +49,7 @@ class Measured:
     @classmethod
     def of(cls, stored: Settings) -> Measured:
         """From what measured.json holds."""
+        _check_words(stored)
         versions, fingerprint = stored.get("versions", {}), str(stored.get("fingerprint", ""))
         warnings = tuple(stored.get("warnings", ()))
         groups, seconds = tuple(stored["groups"]), float(stored["seconds"])
@@ -328,6 +329,16 @@ def _check_types(stored: Any) -> None:
         raise ValueError("no state, or no folder, of a run")
     if not all(isinstance(line, dict) for line in stored.get("training", ())):
         raise TypeError("training holds lines")
+    _check_words(stored)
+
+
+def _check_words(stored: Settings) -> None:
+    """Refuse warnings, groups and versions that are no words."""
+    for name in ("warnings", "groups"):
+        if not all(isinstance(word, str) for word in stored.get(name) or ()):
+            raise TypeError(f"{name} are words")
+    if not all(isinstance(word, str) for word in stored.get("versions", {}).values()):
+        raise TypeError("versions are words")
 
 
 def _reading(measures: Settings, instead: Mapping[str, str]) -> Settings:

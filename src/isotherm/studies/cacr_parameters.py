@@ -1,6 +1,6 @@
 """How sharp should CACR's weights be, and how many positives? (CACR, Zheng et al., arXiv:2105.03746)
 
-    isotherm study cacr-parameters                       CIFAR-10, 1,500 steps a run: estimated at 1¾ hours
+    isotherm study cacr-parameters                       CIFAR-10, 1,500 steps a run: estimated at ¾ of an hour
     isotherm study cacr-parameters --data cifar100       the same
 
 t⁺ and t⁻ over the paper's range, and K at one batch size, as in Table 14. Expected: t⁺ = 3 and t⁻ = 0.5 cost accuracy;
@@ -21,7 +21,7 @@ from isotherm.studies.cacr import (
     CIFAR,
     COUNTS,
     DIFFERS,
-    QUARTER,
+    EIGHTH,
     TINY,
     accuracies,
     as_in_c1,
@@ -50,8 +50,8 @@ SCALES = {
         adjust=equal_views,
     ),
     "cpu": Scale(
-        "a quarter of the network, all images, 1,500 steps; three seeds",
-        {**QUARTER, "monitor": 0},
+        "an eighth of the network, all images, 1,500 steps; three seeds",
+        {**EIGHTH, "monitor": 0},
         seeds=3,
         only={PLUS: (0.5, 1.0, 3.0), MINUS: (0.5, 0.9, 2.0), "views": (2, 3, 5, 9), "batch": (64,)},
         data=CIFAR,

@@ -1,6 +1,6 @@
 """How does CACR compare with methods of other kinds? (CACR, Zheng et al., arXiv:2105.03746)
 
-    isotherm study cacr-rivals                      CIFAR-10, 2,000 steps a run: estimated at 1¾ hours
+    isotherm study cacr-rivals                      CIFAR-10, 2,000 steps a run: estimated at an hour
     isotherm study cacr-rivals --data cifar100      the same
 
 CACR with one and four positives in MoCo v2 (Alg. 3) against MoCo v2, SimCLR, Barlow Twins, SimSiam, BYOL, SwAV with and
@@ -91,9 +91,9 @@ SCALES = {
         adjust=small_heads,
     ),
     "cpu": Scale(
-        "a small network, all images, 2,000 steps, two rates of methods without negatives; five seeds",
+        "a small network, all images, 2,000 steps, two rates of methods without negatives; three seeds",
         {"data": "cifar10"},
-        seeds=5,
+        seeds=3,
         data={name: {**settings, "batch": 64} for name, settings in BY_STEPS.items()},
         adjust=small_heads,
     ),

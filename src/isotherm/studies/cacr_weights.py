@@ -1,6 +1,6 @@
 """What do CACR's weights do? (CACR, Zheng et al., arXiv:2105.03746)
 
-    isotherm study cacr-weights                     CIFAR-10, 1,500 steps a run: estimated at 1¾ hours
+    isotherm study cacr-weights                     CIFAR-10, 1,500 steps a run: estimated at ¾ of an hour
     isotherm study cacr-weights --data cifar100     the same
 
 CACR with four positives without the weights of positives, of negatives, of both; with weights that prefer near
@@ -22,10 +22,10 @@ from isotherm.studies.cacr import (
     CACR_4,
     CIFAR,
     DIFFERS,
+    EIGHTH,
     FOUR,
     MANY,
     ONE,
-    QUARTER,
     TINY,
     accuracies,
     as_in_c1,
@@ -57,8 +57,8 @@ ARMS = (
 SCALES = {
     "smoke": Scale("seconds, to see that everything works", TINY, adjust=equal_views),
     "cpu": Scale(
-        "a quarter of the network, all images, 1,500 steps; three seeds (K = 1: one)",
-        {**QUARTER, "monitor": 0},
+        "an eighth of the network, all images, 1,500 steps; three seeds (K = 1: one)",
+        {**EIGHTH, "monitor": 0},
         seeds=3,
         data=CIFAR,
         adjust=equal_views,

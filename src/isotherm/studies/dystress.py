@@ -1,6 +1,6 @@
 """Does a temperature that depends on the similarity learn better features? (DySTreSS 2024, arXiv:2308.01140)
 
-    isotherm study dystress                         CIFAR-10, all images, 2,000 steps a run: estimated at 1¾ hours
+    isotherm study dystress                         CIFAR-10, all images, 2,000 steps a run: estimated at an hour
     isotherm study dystress --data cifar100         the same
     isotherm study dystress-long-tail               on unequal classes, against a schedule over epochs
     isotherm study dystress-profiles                profiles, ranges, shifts and learning rates
@@ -110,9 +110,9 @@ A1 = {
 SCALES = {
     "smoke": Scale("seconds, to see that everything works", TINY, only={"lr": (RATES[1],)}, adjust=by_method(SMALL)),
     "cpu": Scale(
-        "a small network, all images, 2,000 steps, two rates of methods without negatives; five seeds",
+        "a small network, all images, 2,000 steps, two rates of methods without negatives; three seeds",
         CPU,
-        seeds=5,
+        seeds=3,
         data=BY_STEPS,
         adjust=by_method({**SMALL, "dino": {**SMALL["dino"], "method.prototypes": 512}}),
     ),

@@ -1,6 +1,6 @@
 """Which temperatures does DySTreSS need, and at which similarities? (DySTreSS 2024, arXiv:2308.01140)
 
-    isotherm study dystress-profiles                     CIFAR-10, 2,000 steps a run: estimated at 1¾ hours
+    isotherm study dystress-profiles                     CIFAR-10, 2,000 steps a run: estimated at ¾ of an hour
     isotherm study dystress-profiles --data cifar100     the same
 
 Its profiles, ranges, shifts and learning rates. Expected: profiles are alike, also one that only rises; cosine from
@@ -48,9 +48,9 @@ SCALES = {
         only={"loss.profile": ("linear",), LOW: (0.1,), "lr": (0.06,)},
     ),
     "cpu": Scale(
-        "a small network, all images, 2,000 steps; five seeds",
+        "a small network, all images, 2,000 steps; three seeds",
         CPU,
-        seeds=5,
+        seeds=3,
         only={"lr": (0.03, 0.06, 0.24)},
         data=BY_STEPS,
     ),
