@@ -95,6 +95,18 @@ def at_least(least: float, **values: float | None) -> None:
             raise ValueError(f"{name} must be {least:g} or more, got {value}.")
 
 
+MOST_LAYERS = 1000
+"""No network here has more: one that a damaged file asks for is not made for hours before its weights are looked at."""
+
+
+def deep(least: int, **layers: int) -> None:
+    """Refuse numbers of layers below `least`, and those that nobody has."""
+    at_least(least, **layers)
+    for name, value in layers.items():
+        if value > MOST_LAYERS:
+            raise ValueError(f"{name} must be {MOST_LAYERS:,} or fewer, got {value:,}.")
+
+
 def count(n: int, what: str) -> str:
     """1 image, 2,000 images."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

@@ -9,6 +9,7 @@ a test in test_findings.py.
 """
 
 import argparse
+import itertools
 import random
 import shutil
 import signal
@@ -18,12 +19,14 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from attack import attack, whole
 from edits import KINDS, Edit
+from every import every
 from isotherm.cli.terminal import seconds
 from targets import TARGETS, Target
 from watch import Broken
@@ -55,34 +58,51 @@ def watched(words: list[str], length: float, seed: int, out: Path) -> int:
     return 1 if ended else code
 
 
+def changed(target: Target) -> Iterator[tuple[str, Target]]:
+    """The target with every value of its file replaced by every odd one, in an order that is always the same."""
+    files = dict(target.files())
+    first = next(iter(files))
+    replaced = list(every(first, files[first]))
+    random.Random(0).shuffle(replaced)
+    for what, content in replaced:
+        yield what, Target(target.name, lambda c=content: files | {first: c}, target.use, outputs=target.outputs)
+
+
 def run(targets: list[Target], until: float, seed: int, out: Path, place: Path) -> int:
     """Attack the targets in turn, quick ones more often; how many findings there were."""
     counts, findings = dict.fromkeys((t.name for t in targets), 0), {}
     for target in targets:
         whole(target, place / "here")
+
+    def tried(target: Target, way: int | None, changes: list[Edit], what: str) -> None:
+        counts[target.name] += 1
+        try:
+            attack(target, place / "here", way, changes)
+        except Broken as broken:
+            cause = broken.__cause__
+            frames = traceback.extract_tb(cause.__traceback__) if cause else []
+            ours = [f for f in frames if "/isotherm/" in f.filename] or frames
+            key = (target.name, type(cause).__name__, ours[-1].lineno if ours else str(broken)[-40:])
+            if key not in findings:
+                findings[key] = broken
+                kept = out / f"{target.name.replace(' ', '-')}-{len(findings)}"
+                shutil.rmtree(kept, ignore_errors=True)
+                shutil.copytree(place / "here", kept)
+                said = "".join(traceback.format_exception(cause)) if cause else ""
+                (kept / "finding.txt").write_text(f"{what}\n{broken}\n\n{said}")
+                print(f"{target.name}: {broken!s:.300}\n  kept in {kept}", flush=True)
+
     rng, turn = random.Random(seed), 0
+    values = {t.name: changed(t) for t in targets if next(iter(t.files())).endswith((".json", ".jsonl", ".yaml"))}
     while time.monotonic() < until:
         turn += 1
         for target in targets:
             if turn % target.cost or time.monotonic() > until:
                 continue
             way, changes = rng.randrange(8), drawn(rng)
-            counts[target.name] += 1
-            try:
-                attack(target, place / "here", way, changes)
-            except Broken as broken:
-                cause = broken.__cause__
-                frames = traceback.extract_tb(cause.__traceback__) if cause else []
-                ours = [f for f in frames if "/isotherm/" in f.filename] or frames
-                key = (target.name, type(cause).__name__, ours[-1].lineno if ours else str(broken)[-40:])
-                if key not in findings:
-                    findings[key] = broken
-                    kept = out / f"{target.name.replace(' ', '-')}-{len(findings)}"
-                    shutil.rmtree(kept, ignore_errors=True)
-                    shutil.copytree(place / "here", kept)
-                    said = "".join(traceback.format_exception(cause)) if cause else ""
-                    (kept / "finding.txt").write_text(f"way {way}\n{changes!r}\n{broken}\n\n{said}")
-                    print(f"{target.name}: {broken!s:.300}\n  kept in {kept}", flush=True)
+            tried(target, way, changes, f"way {way}\n{changes!r}")
+            for what, other in itertools.islice(values.get(target.name, ()), 1):
+                tried(other, None, [], what)
     shutil.rmtree(place)
     print(f"{sum(counts.values()):,} attacks, {len(findings)} findings; seed {seed}")
     print(", ".join(f"{name} {count}" for name, count in counts.items()))

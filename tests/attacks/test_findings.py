@@ -77,6 +77,7 @@ def without(name):
         ("records", with_entries(config={"encoder": ["convnet"]})),  # AttributeError
         ("report", with_entries(warnings=[["collapsed"]])),  # AttributeError
         ("report", with_entries(groups=[{}])),
+        ("report", with_entries(seconds=float("inf"))),  # OverflowError
         ("report", with_entries(versions={"torch": [2]})),
         ("records", with_entries(folder="../../elsewhere")),  # a folder that is not the study's
         ("records", lambda c: b"[" * 100_000),  # RecursionError
@@ -94,6 +95,8 @@ def without(name):
         ("a run's settings", lambda c: c.replace(b"encoder:\n", b"encoder: [3]\nother:\n")),  # AttributeError
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 65535\n")),  # a head of 16 GiB
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 65535\n")),
+        ("a run's settings", lambda c: c.replace(b"layers: 2\n", b"layers: 1180591620717411303424\n")),  # no end
+        ("a run's settings", lambda c: c.replace(b"layers: 2\n", b"layers: 65535\n")),  # 886 MiB
     ],
 )
 def test_it_is_a_sentence_now(name, content, tmp_path):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from isotherm.checks import at_least, did_you_mean, known_settings, parameters
+from isotherm.checks import at_least, deep, did_you_mean, known_settings, parameters
 
 
 class Head(nn.Sequential):
@@ -35,7 +35,7 @@ class Head(nn.Sequential):
         affine_last: bool | Literal["scale"] = True,
     ) -> None:
         at_least(1, features=features, width=width, hidden=features if hidden is None else hidden)
-        at_least(0, layers=layers)
+        deep(0, layers=layers)
         if affine_last not in (True, False, "scale"):
             raise ValueError(f'affine_last takes True, False or "scale", got {affine_last!r}.')
         if affine_last is not True and not bn_last:
@@ -91,7 +91,8 @@ class GELUHead(nn.Sequential):
     width: int
 
     def __init__(self, features: int, width: int = 256, hidden: int = 2048, layers: int = 3, bn: bool = False) -> None:
-        at_least(1, features=features, width=width, hidden=hidden, layers=layers)
+        at_least(1, features=features, width=width, hidden=hidden)
+        deep(1, layers=layers)
         widths = [features, *[hidden] * (layers - 1), width]
         stack: list[nn.Module] = []
         for i in range(layers):

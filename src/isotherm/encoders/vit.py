@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
-from isotherm.checks import at_least
+from isotherm.checks import at_least, deep
 from isotherm.encoders.contract import Encoder
 
 
@@ -41,7 +41,8 @@ class ViT(Encoder):
         stop_grad_patch: bool = False,
     ) -> None:
         super().__init__()
-        at_least(1, channels=channels, size=size, patch=patch, width=width, depth=depth, heads=heads)
+        at_least(1, channels=channels, size=size, patch=patch, width=width, heads=heads)
+        deep(1, depth=depth)
         if size % patch:
             raise ValueError(f"images of {size} pixels do not divide into patches of {patch}. Use another patch.")
         if width % heads:

@@ -329,6 +329,8 @@ def _check_types(stored: Any) -> None:
         raise ValueError("no state, or no folder, of a run")
     if not all(isinstance(line, dict) for line in stored.get("training", ())):
         raise TypeError("training holds lines")
+    if not math.isfinite(stored.get("seconds", 0.0)):
+        raise ValueError("a time without end")
     _check_words(stored)
 
 

