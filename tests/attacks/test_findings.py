@@ -91,6 +91,7 @@ def without(name):
         ("shards labelled in json", labelled(b'{"label": 1e400}')),  # OverflowError
         ("shards labelled in json", labelled(b"[" * 100_000)),  # RecursionError
         ("a model's tokenizer", longer_prefix),  # pyo3_runtime.PanicException, which is no Exception
+        ("a model's settings", with_entries(hidden_dropout_prob=float("nan"))),  # RuntimeError in the first step
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 8\n")),  # RuntimeError: Missing key(s)
         ("a run's settings", lambda c: c.replace(b"encoder:\n", b"encoder: [3]\nother:\n")),  # AttributeError
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 65535\n")),  # a head of 16 GiB

@@ -64,6 +64,8 @@ def _loaded(source: str, dropout: float | None, where: str) -> tuple[nn.Module, 
             if isinstance(layers, int) and layers > MOST_LAYERS:  # made for minutes before its weights are looked at
                 raise ValueError(f"its config.json declares {layers:,} layers.")
             dropouts = [n for n in DROPOUTS if hasattr(config, n)]
+            for n in dropouts:
+                share(n, getattr(config, n) or 0.0)
             for n in dropouts if dropout is not None else ():
                 setattr(config, n, dropout)
             model = transformers.AutoModel.from_pretrained(source, config=config, **how)
