@@ -268,6 +268,7 @@ def test_an_encoder_begins_with_masked_words_that_are_made_once(corpus, tmp_path
     b = run(tmp_path / "b", corpus, **begun)
     assert list(roots.masked().iterdir()) == [kept]
     assert (kept / "result.json").stat().st_mtime_ns == made
+    assert any(kept.name in note for note in runs.read_result(tmp_path / "b").notes)
     assert all(torch.equal(value, weights(b)[name]) for name, value in weights(a).items())
     # the first weights are those of masked words, whatever the seed; the reopened run needs them no more
     config = configure({"data": f"text:{corpus}", **QUICK, **begun, "seed": 5})

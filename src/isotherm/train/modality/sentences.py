@@ -124,7 +124,8 @@ class SentenceModality:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the results should know of the data."""
-        return self.sentences.notes + tuple(why for why in self.stsb[1:] if why)
+        first = () if self.first is None else (f"the encoder begins with masked words ({self.first.name})",)
+        return self.sentences.notes + first + tuple(why for why in self.stsb[1:] if why)
 
     @property
     def classes(self) -> int:
