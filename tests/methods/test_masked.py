@@ -2,14 +2,18 @@
 
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
+import processes
+from isotherm import world
 from isotherm.encoders import text
 from isotherm.methods import Given, Network, method
+from isotherm.train.averaging import Averaging
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.loop import train
@@ -59,7 +63,7 @@ def test_the_cost_is_that_of_transformers_with_the_same_weights():
         labels=tokens.masked_fill(~chosen, -100),
     )
     value = m.compare(given)
-    assert value.item() == pytest.approx(out.loss.item(), rel=1e-6)
+    assert value.item() == pytest.approx(out.loss.item(), rel=1e-12)
     value.backward()
     out.loss.backward()
     word = "embeddings.word_embeddings.weight"
@@ -67,7 +71,7 @@ def test_the_cost_is_that_of_transformers_with_the_same_weights():
     other = dict(theirs.bert.named_parameters())[word].grad
     if head.decoder.weight is not theirs.bert.get_input_embeddings().weight:
         other = other + head.decoder.weight.grad
-    torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-13)
 
 
 def test_what_is_hidden_has_the_shares_of_bert_and_belongs_to_the_sentence():
@@ -133,3 +137,35 @@ def test_what_it_cannot_do_is_told(settings, message, tmp_path):
     corpus.write_text("\n".join(SENTENCES))
     with pytest.raises(ValueError, match=message):
         train(configure({"data": f"text:{corpus}", "monitor": 0, **settings}), Runtime(out=tmp_path / "a", quiet=True))
+
+
+SPLITS = {2: (20, 40), 3: (7, 33, 20)}
+
+
+def step(mine=slice(None)):
+    """The value, and everyone's mean gradient."""
+    m = masked()
+    given = batch(m)
+    learning = [p for p in m.parameters() if p.requires_grad]
+    value = m.compare(Batch([given.views[0][mine]], given.labels[mine], given.indices[mine]))
+    with Averaging(learning, size=1000).during_backward():
+        value.backward()
+    return value.detach(), [p.grad for p in learning if p.grad is not None]
+
+
+def process(rank, count, folder):
+    world.join(rank, count, Path(folder) / f"meet{count}")
+    start = sum(SPLITS[count][:rank])
+    torch.save(step(slice(start, start + SPLITS[count][rank])), Path(folder) / f"{count}-{rank}.pt")
+    world.leave()
+
+
+@pytest.mark.parametrize("count", SPLITS)
+def test_several_processes_are_one(count, tmp_path):
+    value, gradients = step()
+    processes.several(count, process, count, str(tmp_path))
+    for rank in range(count):
+        theirs, slopes = torch.load(tmp_path / f"{count}-{rank}.pt", weights_only=True)
+        torch.testing.assert_close(theirs, value, rtol=1e-12, atol=0)
+        for mine, other in zip(gradients, slopes, strict=True):
+            torch.testing.assert_close(other, mine, rtol=1e-9, atol=1e-12)

@@ -67,7 +67,8 @@ class MaskedWords(Method):
         table: Tensor = encoder.model.get_input_embeddings().weight[: len(self.bias)]  # type: ignore[operator]
         rows, _ = chosen.nonzero(as_tuple=True)
         logits = self.guess(out.last_hidden_state[chosen]) @ table.T + self.bias
-        each = cross_entropy(logits.float(), tokens[chosen], reduction="none")
+        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        each = cross_entropy(precise, tokens[chosen], reduction="none")
         cost = each.new_zeros(len(tokens)).index_add(0, rows, each)
         return torch.stack([cost, chosen.sum(1).to(cost.dtype)], dim=1)
 
