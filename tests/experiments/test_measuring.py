@@ -48,7 +48,8 @@ def run(tmp_path_factory):
 
 def test_every_group_gives_what_it_names(run):
     found = done(run, IMAGES).measures
-    names = {m.name for m in in_groups(IMAGES) if not m.curve} - {"linear_digit"}  # nothing was pasted on these
+    absent = {"linear_digit", "recommended_temperature"}  # nothing was pasted, and two bits make four points of all
+    names = {m.name for m in in_groups(IMAGES) if not m.curve} - absent
     assert names <= found.keys()
     assert all(np.isfinite(found[name]) for name in names)
 

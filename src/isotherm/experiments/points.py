@@ -73,9 +73,9 @@ def _config(study: Study, arm: Arm, varied: Settings, scale: Scale, data: str) -
 
 
 def groups_at(study: Study, scale: str) -> tuple[str, ...]:
-    """The groups of measures that are taken at a scale: the study's, and those of what is read in place of some."""
+    """The groups of measures taken at a scale: the study's, its own, those of what is read in place of some."""
     size = study.scales.get(scale)
-    more = [] if size is None else [measures()[name].groups[0] for name in size.instead.values()]
+    more = [] if size is None else [*size.measure, *(measures()[name].groups[0] for name in size.instead.values())]
     return tuple(dict.fromkeys([*study.measure, *more]))
 
 
@@ -88,7 +88,8 @@ def at_scale(study: Study, scale: str) -> Study:
 def check_measures(study: Study) -> None:
     """Claims and figures may only speak of what is measured, and claims only of figures that there are."""
     try:
-        measured = [measure.name for measure in in_groups(study.measure)]
+        groups = [*study.measure, *(group for scale in study.scales.values() for group in scale.measure)]
+        measured = [measure.name for measure in in_groups(groups)]
     except ValueError as error:
         raise ValueError(f"study {study.name}: {error}") from error
     for scale, size in study.scales.items():

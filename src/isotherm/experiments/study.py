@@ -118,6 +118,8 @@ class Scale:
     """Settings for a named set of images."""
     adjust: Callable[[Settings], Settings] = lambda settings: {}
     """What follows from the settings of a run, such as a batch that keeps the number of views; varied values win."""
+    measure: Sequence[str] = ()
+    """Groups of measures that are taken at this scale besides the study's."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """Measures that claims, comparisons, figures and the paper's tables read at this scale in place of those they name,
     such as the paper's own linear protocol in place of the exact probe. They are taken besides."""

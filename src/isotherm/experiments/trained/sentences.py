@@ -19,6 +19,8 @@ from isotherm.train.modality import first_run
 from isotherm.train.modality import sentences as modality
 from isotherm.train.modality.sentences import OpenedSentences
 
+EMBEDDED = 2000
+"""Sentences of which there are embeddings."""
 NAMES = {"STS-B": "stsb", "SICK-R": "sickr"}
 """What a task is called among the measures; the others: as it is, in small letters."""
 
@@ -86,6 +88,15 @@ class TrainedSentences(TrainedRun):
             return first_run.begun_with(first, self.config).eval()
         own = self.folder / modality.TOKENIZER
         return modality.encoder_of(self.config, read_tokenizer(own) if own.exists() else None).eval()
+
+    @property
+    def seed(self) -> int:
+        return self.config.seed
+
+    @cached_property
+    def embeddings(self) -> Tensor:
+        """Of STS-B's dev part."""
+        return self.kept(EMBEDDED)[0]
 
     def kept(self, most: int) -> tuple[Tensor, Tensor]:
         """Embeddings of some sentences of STS-B's dev part; they have no labels."""
