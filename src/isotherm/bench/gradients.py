@@ -276,7 +276,7 @@ def _process(rank: int, folder: str) -> None:
     torch.save([measured(way, rank, PROCESSES) for way in ways()], Path(folder) / f"{rank}.pt")
     world.wait()
     world.leave()
-    os._exit(0)  # what was measured is on disk; some libraries' threads abort an interpreter that ends by itself
+    os._exit(0)  # what was measured is on disk; once, nobody knows why, one was aborted at its end (LOG, 2026-11-18)
 
 
 def measured(way: Way, rank: int, size: int) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ STAR_RANGES = [_name("*", *ends) for ends in RANGES[1:]]
 PROFILES = (PLAIN, PLUS, STAR, STARS, *STAR_RANGES)
 
 
-def _arms(name: str, settings: Settings, over: Settings | None = None, once: bool = False) -> Arm:
+def _arm(name: str, settings: Settings, over: Settings | None = None, once: bool = False) -> Arm:
     """An arm from the small encoder, and at paper scale from BERT."""
     return Arm(name, settings, {"encoder": (SMALL, BERT), **(over or {})}, once=once)
 
@@ -57,16 +57,16 @@ COUNTS = 0.005
 """Half a point of Spearman's correlation, in hundredths as the table has it, or of accuracy."""
 MEASURE = ("similarity", "sphere", "before", "objective", "recommended")
 ARMS = (
-    _arms(SIMCSE, _SIMCSE),
-    _arms(MACL, _MACL),
-    _arms(STAR_RANGES[1], _ours("*", *RANGES[2])),
-    _arms(PLAIN, _ours("")),
-    _arms(PLUS, _ours("+")),
-    _arms(STAR, _ours("*")),
-    _arms(STARS, _ours("**"), once=True),
-    _arms(STAR_RANGES[0], _ours("*", *RANGES[1]), once=True),
-    _arms(STAR_RANGES[2], _ours("*", *RANGES[3]), once=True),
-    _arms(BY_TAU, {"loss": "InfoNCELoss"}, {TAU: TAUS}),
+    _arm(SIMCSE, _SIMCSE),
+    _arm(MACL, _MACL),
+    _arm(STAR_RANGES[1], _ours("*", *RANGES[2])),
+    _arm(PLAIN, _ours("")),
+    _arm(PLUS, _ours("+")),
+    _arm(STAR, _ours("*")),
+    _arm(STARS, _ours("**"), once=True),
+    _arm(STAR_RANGES[0], _ours("*", *RANGES[1]), once=True),
+    _arm(STAR_RANGES[2], _ours("*", *RANGES[3]), once=True),
+    _arm(BY_TAU, {"loss": "InfoNCELoss"}, {TAU: TAUS}),
     _from_minilm(SIMCSE, _SIMCSE),
     _from_minilm(MACL, _MACL),
     _from_minilm(STAR_RANGES[1], _ours("*", *RANGES[2])),
