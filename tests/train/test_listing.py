@@ -30,10 +30,6 @@ def listed(capsys, *words):
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_files_are_those_that_training_writes():
-    assert (CONFIG, METRICS, RESULT, LOCK) == (runs.CONFIG, runs.METRICS, runs.RESULT, runs.LOCK)
-
-
 def test_a_list_says_what_each_run_was_and_how_far_it_came(tmp_path, capsys):
     write(tmp_path / "b", "DCLLoss", knn=0.75)
     write(tmp_path / "below/a", steps=(1, 2, 40))

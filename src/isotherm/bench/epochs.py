@@ -25,7 +25,7 @@ from isotherm.data.images import Images
 from isotherm.data.sets import SETS, load
 from isotherm.encoders import encoder, head
 from isotherm.methods import Network
-from isotherm.train import runs
+from isotherm.train import names
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
@@ -84,10 +84,10 @@ def _ours(folder: Path, number: int) -> tuple[float, float]:
     (folder / str(number)).mkdir()
     run = Run(fabric_for(config, place), config, place)
     run.to_the_end()
-    lines = [json.loads(line) for line in (folder / str(number) / runs.METRICS).read_text().splitlines()]
+    lines = [json.loads(line) for line in (folder / str(number) / names.METRICS).read_text().splitlines()]
     first, second = (line["seconds"] for line in lines if "epoch" in line)
     began = time.perf_counter()
-    save_checkpoint(folder / str(number) / runs.CHECKPOINT, run.state.saved({}, 0))
+    save_checkpoint(folder / str(number) / names.CHECKPOINT, run.state.saved({}, 0))
     return len(run.loader) * BATCH / (second - first), time.perf_counter() - began
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from isotherm.encoders import text
 from isotherm.evaluate import image_text, images, sentences
 from isotherm.evaluate.assessment import Evaluator
-from isotherm.train import runs
+from isotherm.train import names, runs
 from isotherm.train.choice import Choice
 from isotherm.train.modality import ImageModality, ImageTextModality, SentenceModality, modality_for
 
@@ -31,7 +31,7 @@ def noun_of(source: str) -> str:
         return SentenceModality.noun
     if folder.is_file():
         raise ValueError(f"{source} is a file, a run's folder is wanted. Embeddings: isotherm inspect {source}")
-    if (folder / runs.CONFIG).exists():
+    if (folder / names.CONFIG).exists():
         settings = runs.read_config(folder)
         parts = (Choice.of(settings.get(part) or {}).name or None for part in ("encoder", "method"))
         return modality_for(str(settings.get("data")), *parts).noun

@@ -22,7 +22,7 @@ from isotherm.encoders.features import features
 from isotherm.encoders.text import TextEncoder
 from isotherm.evaluate.embed import EmbeddedSet
 from isotherm.evaluate.models import open_model
-from isotherm.train import runs
+from isotherm.train import names, runs
 from isotherm.train.commandline import recorded
 from isotherm.train.modality import ImageTextModality, SentenceModality, modality_of
 from isotherm.train.modality.modality import Modality
@@ -89,8 +89,8 @@ def open_embedder(source: str) -> Embedder:
 
 def modality_at(path: Path) -> type[Modality] | None:
     """What a run learnt from; None of what is no run."""
-    is_run = (path / runs.CONFIG).exists()
-    return modality_of(recorded(runs.read_config(path), path / runs.CONFIG)) if is_run else None
+    is_run = (path / names.CONFIG).exists()
+    return modality_of(recorded(runs.read_config(path), path / names.CONFIG)) if is_run else None
 
 
 def text_encoder_of(path: Path) -> TextEncoder | None:

@@ -19,7 +19,7 @@ from isotherm.encoders.build import adopt, from_timm, from_torchvision, installe
 from isotherm.encoders.hub import from_hub
 from isotherm.encoders.weights import FILES, load_weights, read_weights
 from isotherm.probes.extract import probed_layer
-from isotherm.train import runs
+from isotherm.train import names, runs
 from isotherm.train.choice import Choice
 from isotherm.train.commandline import recorded
 from isotherm.train.config import Config
@@ -104,11 +104,11 @@ def _model(
 
 def _run(out: Path, wanted: Wanted) -> Model:
     """The encoder that a run left; its data is not needed."""
-    if not (out / runs.CONFIG).exists() and (card := runs.card_of(out)) is not None:
+    if not (out / names.CONFIG).exists() and (card := runs.card_of(out)) is not None:
         return _shared(out, card, wanted)
-    if not (out / runs.CONFIG).exists():
-        raise ValueError(f"{out} is no run: it has no {runs.CONFIG}; see --help for other encoders.")
-    config: Config = recorded(runs.read_config(out), out / runs.CONFIG)
+    if not (out / names.CONFIG).exists():
+        raise ValueError(f"{out} is no run: it has no {names.CONFIG}; see --help for other encoders.")
+    config: Config = recorded(runs.read_config(out), out / names.CONFIG)
     if modality_of(config) is not ImageModality:
         raise ValueError(f"{out} learnt from {modality_of(config).noun}, and this is about images.")
     if (out / ENCODER).exists():

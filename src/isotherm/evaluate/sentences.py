@@ -13,7 +13,7 @@ from isotherm.files import Json
 from isotherm.inspect.health import Health, examine_embedding
 from isotherm.probes.sts import STS, Geometry, sts, stsb_geometry
 from isotherm.probes.transfer import Transfer, transfer
-from isotherm.train import runs
+from isotherm.train import names, runs
 
 PROBES = ("sts", "senteval")
 """What `--probe` takes."""
@@ -78,7 +78,7 @@ def encoder_of(source: str) -> text.TextEncoder:
         raise ValueError(f"{text.SMALL} has nothing to show before it is trained; name a run.")
     if text.is_text_encoder(source):
         return text.pretrained(source)
-    if (Path(source) / runs.CONFIG).exists():
+    if (Path(source) / names.CONFIG).exists():
         return runs.open_text_encoder(Path(source))[1]
     if not Path(source).exists():
         raise ValueError(f"no folder {source}; a run's, a model's, {text.INSTALLED}, or {text.HUB}NAME.")

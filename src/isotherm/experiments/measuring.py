@@ -20,7 +20,7 @@ from isotherm.experiments.records import EMBEDDING, Measured, rounded
 from isotherm.experiments.trained import trained
 from isotherm.measures.catalogue import USUAL, in_groups
 from isotherm.measures.measure import take
-from isotherm.train import runs
+from isotherm.train import names, runs
 from isotherm.train.config import Config, Runtime
 from isotherm.train.loop import run_to_end
 from isotherm.train.modality import ImageModality, ImageTextModality, modality_of, sentences
@@ -28,7 +28,6 @@ from isotherm.train.modality.image_text import pairs_of, view_of
 from isotherm.train.modality.modality import Opened
 
 MEASURED = "measured.json"
-FAILURE = "failure.txt"
 ASIDE = "aside"
 """Beside the runs: folders of runs that cannot be gone on with, the last one of each run."""
 KEPT = 1000
@@ -54,7 +53,7 @@ def carry_out(
     measured = done(folder, groups)
     if measured is not None:
         return measured
-    for name in (FAILURE, runs.REPLAY):  # of an earlier attempt
+    for name in (names.FAILURE, names.REPLAY):  # of an earlier attempt
         (folder / name).unlink(missing_ok=True)
     if not can_go_on(config, folder):
         put_aside(folder)
@@ -65,7 +64,7 @@ def carry_out(
     data = data or fingerprint(config)
     measured = Measured(values, tuple(groups), result.seconds, result.versions, data, result.warnings)
     files.write_json(folder / MEASURED, measured.as_dict())
-    (folder / runs.BEST).unlink(missing_ok=True)
+    (folder / names.BEST).unlink(missing_ok=True)
     return measured
 
 
@@ -76,7 +75,7 @@ def attempt(config: Config, folder: Path, groups: Sequence[str], data: str) -> M
     except Exception as error:  # whatever goes wrong in a run is told of the run, and the others go on
         with contextlib.suppress(OSError):  # such as a full disk
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / FAILURE).write_text(traceback.format_exc())
+            (folder / names.FAILURE).write_text(traceback.format_exc())
         return reason(error)
 
 
@@ -89,15 +88,15 @@ def reason(error: Exception) -> str:
 
 def can_go_on(config: Config, folder: Path) -> bool:
     """Whether what a run has left can be read, and belongs to the data at hand; else it starts over."""
-    if not any((folder / name).exists() for name in (runs.CHECKPOINT, runs.RESULT)):
+    if not any((folder / name).exists() for name in (names.CHECKPOINT, names.RESULT)):
         return True
     today = _learnt_from(config)
     try:
         runs.read_config(folder)
-        if (folder / runs.RESULT).exists():
+        if (folder / names.RESULT).exists():
             runs.read_result(folder)
         saved: Any = runs.last_checkpoint(folder)
-        written = (folder / runs.METRICS).stat().st_size
+        written = (folder / names.METRICS).stat().st_size
         return bool(fingerprints.same(saved["fingerprint"], today) and saved["metrics"] <= written)
     except Exception:  # whatever a damaged or missing file makes of its reader
         return False

@@ -21,6 +21,7 @@ from isotherm.experiments.trained.image_text import VALIDATION
 from isotherm.measures.catalogue import in_groups
 from isotherm.measures.measure import take
 from isotherm.measures.pairs import zero_shot_sets
+from isotherm.train import names
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory
 from isotherm.train.layers import Settings, flat
@@ -139,7 +140,7 @@ def _first(points: Sequence[Point]) -> list[Point]:
     found = {}
     for point in points:
         first, place = first_run.before(point.config), first_run.folder(point.config)
-        if first is not None and place is not None and not (place / first_run.RESULT).exists():
+        if first is not None and place is not None and not (place / names.RESULT).exists():
             found[first.key] = Point("masked words first", {}, 0, first, ())
     return list(found.values())
 

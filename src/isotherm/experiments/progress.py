@@ -15,7 +15,7 @@ from isotherm.experiments.data_at_hand import fingerprints
 from isotherm.experiments.measuring import ASIDE, done, put_aside
 from isotherm.experiments.records import FORMER, RECORDS, Measured, Record, stored, training_of
 from isotherm.experiments.study import Point
-from isotherm.train import runs
+from isotherm.train import names
 from isotherm.train.config import Config
 
 Task = tuple[Config, Path, Sequence[str], str]
@@ -138,7 +138,7 @@ class Progress:
 
     def latest(self, key: str) -> str:
         """The last line that a run has written about itself."""
-        path = self.place(key) / runs.METRICS
+        path = self.place(key) / names.METRICS
         try:
             with path.open("rb") as file:
                 file.seek(max(0, path.stat().st_size - 2000))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from isotherm.experiments.study import Settings, Where, run_name
 from isotherm.measures.measure import usable
+from isotherm.train.names import METRICS
 
 if TYPE_CHECKING:
     from isotherm.train.config import Config
@@ -350,7 +351,7 @@ def _reading(measures: Settings, instead: Mapping[str, str]) -> Settings:
 
 def training_of(folder: Path) -> list[Settings]:
     """What a run's folder has of its training: the mean loss and what was measured, by epoch, few digits and lines."""
-    path = folder / "metrics.jsonl"
+    path = folder / METRICS
     epochs = [
         {name: rounded(value) for name, value in line.items() if name not in LEFT_OUT and usable(value)}
         for line in _epoch_lines(path)

@@ -19,7 +19,7 @@ from isotherm.data.catalogue import SETS
 from isotherm.experiments.records import RECORDS, Records, read
 from isotherm.experiments.study import Where
 from isotherm.measures.measure import usable
-from isotherm.train import runs
+from isotherm.train import names, runs
 from isotherm.train.commandline import configure, recorded
 from isotherm.train.config import Config
 from isotherm.train.layers import Settings, flat
@@ -73,10 +73,10 @@ class Facts:
 
 def facts_of(out: Path) -> Facts:
     """Read a run's folder, and that of its study where it lies in one."""
-    if not (out / runs.CONFIG).exists():
-        raise ValueError(f"{out} is no run: it has no {runs.CONFIG}. `isotherm train --out {out}` makes one.")
-    config = recorded(runs.read_config(out), out / runs.CONFIG)
-    result = runs.read_result(out) if (out / runs.RESULT).exists() else None
+    if not (out / names.CONFIG).exists():
+        raise ValueError(f"{out} is no run: it has no {names.CONFIG}. `isotherm train --out {out}` makes one.")
+    config = recorded(runs.read_config(out), out / names.CONFIG)
+    result = runs.read_result(out) if (out / names.RESULT).exists() else None
     facts = Facts(config, command_of(config), result, runs.unfinished(out))
     study = out.resolve().parent.parent
     return _with_study(facts, out, study) if (study / RECORDS).exists() else facts

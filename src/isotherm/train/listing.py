@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from isotherm.train.layers import read_yaml
+from isotherm.train.names import CONFIG, FAILURE, LOCK, METRICS, REPLAY, RESULT
 
-CONFIG, METRICS, RESULT, LOCK = "config.yaml", "metrics.jsonl", "result.json", ".lock"
-"""The files of a run that say what it is; `isotherm.train.runs` writes them."""
-FAILED = ("nonfinite.pt", "failure.txt")
+FAILED = (REPLAY, FAILURE)
 """What a run leaves that ended by itself in an error: its last batch, in a study the error's text."""
 TAIL = 65_536
 """Bytes of a metrics file that are read, from its end."""

@@ -24,7 +24,7 @@ import torch
 from isotherm import doors, files, world
 from isotherm.encoders.sync_batchnorm import sync_batchnorm
 from isotherm.methods import MomentumCopy, Network
-from isotherm.train import outcome, runs
+from isotherm.train import names, outcome, runs
 from isotherm.train.build import Built, build, material, temperature_of
 from isotherm.train.config import Config, Runtime
 from isotherm.train.devices import fabric_for, keep_freed_memory, on_all, refuse_unlike
@@ -231,7 +231,7 @@ class Run:
 
     def _recorded(self, length: int) -> Metrics:
         """Now that nothing can be refused any more, say in the folder which run this is."""
-        metrics = Metrics(self.out / runs.METRICS, length)
+        metrics = Metrics(self.out / names.METRICS, length)
         self.state.built.material.keep(self.out)
         runs.record(self.out, self.config)
         return metrics
@@ -345,12 +345,12 @@ class Run:
                 "lr": self.stepper.lr,
                 "config": self.config.as_dict(),
             }
-            save_checkpoint(self.out / runs.REPLAY, replay)
+            save_checkpoint(self.out / names.REPLAY, replay)
         what = "the gradient" if math.isfinite(value) else f"the loss ({value})"
         at = "" if tau is None else f" at temperature {tau:g}"
         return Diverged(
             f"step {state.step}: {what} is not finite{at}, learning rate {self.stepper.lr:g}. The batch is in "
-            f"{self.out / runs.REPLAY}; the last checkpoint is untouched. Lower --lr, set --clip, or --nonfinite skip."
+            f"{self.out / names.REPLAY}; the last checkpoint is untouched. Lower --lr, set --clip, or --nonfinite skip."
         )
 
     def _end_of_epoch(self, start: int) -> None:
@@ -372,7 +372,7 @@ class Run:
                 state.best = measures[by]
                 average = None if state.average is None else state.average.state_dict()
                 best = {"step": state.step, by: state.best, "method": state.method.state_dict(), "average": average}
-                save_checkpoint(self.out / runs.BEST, best)
+                save_checkpoint(self.out / names.BEST, best)
         world.wait()
         state.loss_sum, state.loss_count = 0.0, 0
         self.progress.epoch(line)
@@ -426,7 +426,7 @@ class Run:
         world.doing(f"saving after step {self.state.step}")
         if self.metrics is not None:
             precision = self.fabric.strategy.precision.state_dict()
-            save_checkpoint(self.out / runs.CHECKPOINT, self.state.saved(precision, self.metrics.length()))
+            save_checkpoint(self.out / names.CHECKPOINT, self.state.saved(precision, self.metrics.length()))
         world.wait()
         self.saved_step = self.state.step
         self.state.last_save = time.monotonic()
@@ -445,7 +445,7 @@ class Run:
             self.state.built.material.export(self.out, self._network().encoder)
         result = RunResult.of(self.config, measures, self.state.seconds, self.steps, notes)
         if self.leader:
-            files.write_json(self.out / runs.RESULT, result.as_dict())
+            files.write_json(self.out / names.RESULT, result.as_dict())
         return result
 
     def _notes(self) -> tuple[str, ...]:

@@ -26,18 +26,11 @@ from isotherm.train.modality import MODALITIES, ImageModality, ImageTextModality
 from isotherm.train.modality.image_text import OpenedPairs, OpenedTowers, reopen_towers
 from isotherm.train.modality.images import ENCODER, OpenedImages, encoder_of
 from isotherm.train.modality.modality import Opened, Weights
+from isotherm.train.names import CHECKPOINT, CONFIG, LOCK, METRICS, REPLAY, RESULT
 from isotherm.train.result import RunResult
 from isotherm.train.shared import CONFIG as SHARED_CONFIG
 from isotherm.train.shared import IMAGE, WEIGHTS, shared_card
 from isotherm.train.state import DIGEST, Saved, digest, how_far, load_checkpoint
-
-CONFIG = "config.yaml"
-METRICS = "metrics.jsonl"
-CHECKPOINT = "checkpoint.pt"
-BEST = "best.pt"
-RESULT = "result.json"
-REPLAY = "nonfinite.pt"
-LOCK = ".lock"
 
 
 class Busy(ValueError):

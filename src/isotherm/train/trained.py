@@ -16,7 +16,7 @@ from isotherm.encoders.text import TextEncoder
 from isotherm.losses.loss import Loss
 from isotherm.measures.catalogue import measure
 from isotherm.report import Line, Lines, Page
-from isotherm.train import loop, runs
+from isotherm.train import loop, names, runs
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
 from isotherm.train.result import RunResult
@@ -44,7 +44,7 @@ class Trained:
     @cached_property
     def curves(self) -> dict[str, list[tuple[int, float]]]:
         """What was logged on the way, by name: (step, value) each."""
-        lines = [json.loads(line) for line in (self.out / runs.METRICS).read_text().splitlines()]
+        lines = [json.loads(line) for line in (self.out / names.METRICS).read_text().splitlines()]
         curves: dict[str, list[tuple[int, float]]] = {}
         for line in lines:
             for name, value in line.items():

@@ -18,7 +18,7 @@ from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Where
 from isotherm.experiments.trained.images import EDGES
 from isotherm.report.charts import Drawing, Heights, Histogram, Picture, Points, Scatter
-from isotherm.train import runs
+from isotherm.train import names, runs
 from isotherm.train.monitor import some
 
 Floats = NDArray[np.float32]
@@ -77,7 +77,7 @@ def pairs(records: Records, where: Where) -> list[Drawing]:
 def weights(records: Records, where: Where, t_pos: float, t_neg: float) -> list[Drawing]:
     """One query, its positives and its negatives, with the weights that CACR gives them."""
     record = records.one(where)
-    if record is None or not (record.folder / runs.CHECKPOINT).exists():
+    if record is None or not (record.folder / names.CHECKPOINT).exists():
         return []
     views, z = _seen(record)
     query = z[0][0]
@@ -99,7 +99,7 @@ def neighbourhoods(records: Records, arms: Sequence[str]) -> list[Drawing]:
     for arm in arms:
         mine = [r for r in records if r.arm == arm and r.seed == 0 and r.varied.get("imbalance", "none") == "none"]
         for record in sorted(mine, key=lambda r: r.config.steps or r.config.epochs or 0):
-            if (record.folder / runs.CHECKPOINT).exists():
+            if (record.folder / names.CHECKPOINT).exists():
                 charts.append(_neighbourhood(record, arm))
     return charts
 

@@ -16,11 +16,11 @@ from isotherm.methods.build import method_spec
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config
 from isotherm.train.modality.corpus import read
+from isotherm.train.names import RESULT
 
 METHOD = "mlm"
 MODEL = "model"
 """The folder in a run's that `transformers` and `sentence-transformers` load."""
-RESULT = "result.json"
 LOOKS = 5
 """How often STS-B is looked at on the way."""
 

@@ -1,0 +1,12 @@
+"""The files of a run's folder by name, for everything that looks for one; without torch."""
+
+CONFIG = "config.yaml"
+METRICS = "metrics.jsonl"
+CHECKPOINT = "checkpoint.pt"
+BEST = "best.pt"
+RESULT = "result.json"
+REPLAY = "nonfinite.pt"
+"""The last batch of a run that ended in a number that is not finite."""
+FAILURE = "failure.txt"
+"""In a study: the text of the error that a run ended in."""
+LOCK = ".lock"
