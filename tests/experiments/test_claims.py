@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isotherm import doors
-from isotherm.experiments import comparing, find, judging, plan, result_tables, wording
+from isotherm.experiments import comparing, find, judging, result_tables, wording
 from isotherm.experiments.claims import by_seed, penalties, rules
 from isotherm.experiments.claims.decision import at_least, at_most, decide, level, outcome_at
 from isotherm.experiments.claims.verdict import undecided
-from isotherm.experiments.points import expand
 from isotherm.experiments.records import Record, Records
-from isotherm.experiments.study import Claim, Comparison, Point, Where
-from isotherm.train.build import build
-from isotherm.train.choice import Choice
-from isotherm.train.commandline import configure
+from isotherm.experiments.study import Claim, Comparison, Where
 
 NOWHERE = Path("nowhere")
 PLACED = ((1, "a", 3.0), (1, "b", 2.0), (2, "a", 1.0), (2, "b", 2.0))
@@ -512,137 +507,3 @@ def test_partners_share_what_is_varied_in_both():
     assert not found.sure
     rows = result_tables.compared(records, Comparison("b", "m"))[1]
     assert rows[0][4:] == ["one seed", "inconclusive"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "arms"), [("dystress", ("SimCLR", "DySTreSS")), ("cacr", ("CL", "AU-CL", "HN-CL"))])
-def test_rivals_of_a_seed_start_from_the_same_weights_and_images(name, arms):
-    points = expand(find.load(name), "smoke")
-    built = [build(next(p.config for p in points if p.arm == a and p.seed == 0)) for a in arms]
-    first, *others = [{k: v for k, v in b.method.state_dict().items() if k.startswith("network.")} for b in built]
-    for other in others:
-        assert first.keys() == other.keys()
-        assert all((first[k] == other[k]).all() for k in first)
-    first, *others = [b.material for b in built]
-    assert all((m.ids == first.ids).all() and m.recipe == first.recipe for m in others)
-
-
-def test_every_k_sees_as_many_views_in_as_many_steps():
-    study = find.load("cacr")
-    arms = [arm for arm in study.arms if arm.name in ("CL", "CMC (K = 4)", "CACR (K = 4)")]
-    assert len(arms) == 3
-    headline = [p.config for p in expand(replace(study, arms=arms), "cpu", seeds=1)]
-    assert {c.batch * c.views for c in headline} == {320}
-    assert {c.steps for c in headline} == {1500}
-
-
-@pytest.mark.parametrize(("name", "free"), [("dystress", 9), ("cacr-rivals", 5)])
-def test_methods_without_negatives_have_two_rates_and_everyone_else_one(name, free):
-    points = expand(find.load(name), "cpu", "cifar10", seeds=1)
-    by_rate = [p for p in points if p.arm.endswith(" by rate")]
-    assert len(by_rate) == 2 * free
-    for arm in {p.arm for p in by_rate}:
-        low, high = (p.config for p in by_rate if p.arm == arm)
-        (plain,) = (p.config for p in points if p.arm == arm.removesuffix(" by rate"))
-        assert (low.lr, high.lr, low.key) == (0.03, 0.1, plain.key)
-    assert {p.config.lr for p in points if p not in by_rate} == {0.03}
-    large = expand(find.load(name), "paper", seeds=1)
-    assert not [p for p in large if p.arm.endswith(" by rate")]
-
-
-VIEWS = {"convnet": 75e6, "small_alexnet": 18e6}
-"""As many as a study can train on in two hours of two idle cores (docs/decisions/0023)."""
-
-
-@pytest.mark.parametrize("name", [n for n in find.names() if n.startswith(("dystress", "cacr"))])
-def test_a_study_on_two_cores_has_no_more_views_than_two_hours_allow(name):
-    study = find.load(name)
-    for scale in ("cpu", *(s for s in study.scales if s == "imbalanced")):
-        configs = {p.config.key: p.config for p in expand(study, scale, "cifar10")}.values()
-        (network,) = {c.encoder.name for c in configs}
-        assert sum(c.steps * c.batch * (c.views or 2) for c in configs) <= VIEWS[network]
-        seeds = {p.seed for p in expand(study, scale, "cifar10")}
-        assert len(seeds) >= 3
-
-
-def test_a_long_tail_sees_five_periods_of_the_schedule():
-    points = [p for p in expand(find.load("dystress-long-tail"), "cpu", seeds=1) if p.arm == "schedule over epochs"]
-    (config,) = [p.config for p in points]
-    per_epoch = 12_406 // config.batch  # CIFAR-10-LT, a hundredth as many of the last class as of the first
-    assert 5 <= config.steps / per_epoch / config.loss["temperature"]["period"] < 6
-
-
-def test_objectives_are_compared_at_the_same_batch_where_it_is_varied():
-    by_batch = [p.config for p in expand(find.load("cacr-batch"), "cpu", seeds=1)]
-    assert {(c.loss["name"], c.views, c.batch) for c in by_batch} == {
-        (loss, views, batch)
-        for loss, views in (
-            ("NTXentLoss", 2),
-            ("AlignUniformLoss", 2),
-            ("HardNegativeLoss", 2),
-            ("CACRLoss", 2),
-            ("CMCLoss", 5),
-            ("CACRLoss", 5),
-        )
-        for batch in (32, 128)
-    }
-    by_k = [p.config for p in expand(find.load("cacr-parameters"), "cpu", seeds=1) if p.arm == "by K"]
-    assert [(c.views, c.batch) for c in by_k] == [(2, 64), (3, 64), (5, 64), (9, 64)]
-
-
-# what it would cost
-
-
-def test_a_plan_counts_steps_and_views_and_times_them():
-    points = expand(find.load("generalized"), "smoke")
-    kinds = plan.kinds(points)
-    assert sum(k.runs for k in kinds) == len({p.config.key for p in points})
-    assert sum(k.steps for k in kinds) == sum(
-        p.config.epochs * (300 // p.config.batch) for p in {p.config.key: p for p in points}.values()
-    )
-    assert all(k.views == k.steps * 2 * 100 and k.step > 0 for k in kinds)
-    assert len({k.name for k in kinds}) == len(kinds)
-    shorter = [replace(p, config=replace(p.config, steps=4)) for p in points]
-    assert sum(k.steps for k in plan.kinds(shorter)) == 4 * len({p.config.key for p in shorter})
-    assert [wording.duration(s) for s in (30, 600, 36_000, 400_000)] == [
-        "30 seconds",
-        "10.0 minutes",
-        "10.0 hours",
-        "4.6 days",
-    ]
-
-
-def test_a_plan_tells_kinds_of_one_arm_apart_and_counts_what_they_begin_with(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    corpus = tmp_path / "a.txt"
-    corpus.write_text("\n".join(f"{a} and {b}" for a in ("cat", "dog", "bird", "tree") for b in "abcdefgh"))
-    small = {"data": f"text:{corpus}", "batch": 8, "epochs": 1, "encoder.width": 8, "encoder.vocabulary": 300}
-    wide = [configure({**small, "encoder.masked": 3, "encoder.layers": n, "seed": n}) for n in (1, 2)]
-    found = plan.kinds([Point("a", {}, 0, config, ()) for config in wide])
-    assert [(k.name, k.runs, k.steps) for k in found] == [
-        ("masked words first", 1, 3),
-        ("masked words first", 1, 3),
-        ("a, batch 8, encoder.layers 1", 1, 4),
-        ("a, batch 8, encoder.layers 2", 1, 4),
-    ]
-    assert not (tmp_path / "isotherm").exists()  # nothing was made
-
-
-WAITING = """
-import time
-from isotherm.nn import NTXentLoss
-
-class Waiting(NTXentLoss):
-    def per_query(self, pairs):
-        time.sleep(0.5)
-        return super().per_query(pairs)
-"""
-
-
-def test_a_plan_counts_work_and_not_waiting_for_a_core(tmp_path):
-    (tmp_path / "waiting.py").write_text(WAITING)
-    point = expand(find.load("generalized"), "smoke")[0]
-    loss = Choice(f"{tmp_path}/waiting.py:Waiting", {"temperature": 0.2})
-    doors.allow(loss.name)
-    kind = plan.timed("waiting", replace(point, config=replace(point.config, loss=loss)), {})
-    assert 0 < kind.step < 0.5
