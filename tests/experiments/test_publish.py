@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from isotherm.experiments.publish import OURS, publish
 from isotherm.experiments.records import Record, as_lines, read
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, PaperTable, Scale, Study, Where
 from isotherm.experiments.wording import part_in_words
-from isotherm.report import markdown
+from isotherm.report import Line, Lines, markdown
 from isotherm.report.page import spread
 from isotherm.studies import temperature
 
@@ -123,7 +124,7 @@ def test_every_claim_stands_once_with_its_verdict(page):
     text = (page / "README.md").read_text()
     for claim, outcome in verdicts(STUDY, page).items():
         assert text.count(claim) == 1
-        assert re.search(rf"### \d\. . {outcome}: {re.escape(claim)}\n", text)
+        assert re.search(rf'<a id="claim-(\d)"></a>\n\n### \1\. . {outcome}: {re.escape(claim)}\n', text)
     assert "**2 held, 2 contradicted, 0 undecided.** If no claim were true, expect at most 0.2 false" in text
     assert "18 runs, 3 seeds per point" in text
     assert "fingerprint `abc`" in text
@@ -177,6 +178,35 @@ def test_publishing_twice_gives_the_same_bytes_and_takes_away_what_is_no_more(pa
     gone = before.keys() - contents(page).keys()
     assert gone == {"fig-1-uniformity-against-temperature.png"}
     assert (page / "notes.md").read_text() == "mine"
+
+
+class LookingIntoRuns:
+    """Two charts of what only a run's folder has."""
+
+    measures = ()
+
+    def draw(self, records):
+        titles = ("A map | of *it*", "Another") if all(r.folder.exists() for r in records) else ()
+        return [Lines(title, [Line("a", [1.0, 2.0], [3.0, 4.0])]) for title in titles]
+
+
+def test_figures_that_look_into_runs_are_kept_where_only_the_records_are(tmp_path):
+    study = replace(STUDY, figures=(*STUDY.figures, Figure("Maps", "fig. 7", LookingIntoRuns())))
+    folder, page = recorded(tmp_path / "study", study), tmp_path / "page"
+    for record in read(folder):
+        record.folder.mkdir(parents=True)
+    publish(study, folder, page)
+    before = contents(page)
+    assert {"fig-7-a-map-of-it.png", "fig-7-another.png"} <= before.keys()
+    publish(study, page, page)
+    assert contents(page) == before
+    shutil.rmtree(folder / "runs")
+    publish(study, folder, page)
+    assert contents(page) == before
+    records = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+    (folder / "records.jsonl").write_text("".join(records[:-1]))  # another study: what was drawn may be of no run of it
+    publish(study, folder, page)
+    assert before.keys() - contents(page).keys() == {"fig-7-a-map-of-it.png", "fig-7-another.png"}
 
 
 @pytest.mark.parametrize("name", ["README.md", "runs.csv", "study.json"])

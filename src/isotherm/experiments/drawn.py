@@ -30,12 +30,17 @@ def draw_figures(figures: Iterable[Figure], records: Records, arms: Sequence[str
     drawn = []
     for figure in figures:
         for chart in figure.draw(records):
-            name = file_name(f"{figure.paper.split(';')[0]} {chart.title}")
+            name = file_name(f"{stem(figure)} {chart.title}")
             while name in used:
                 name += "-more"
             used.add(name)
             drawn.append(Drawn(figure, _in_its_colours(chart, arms), name))
     return drawn
+
+
+def stem(figure: Figure) -> str:
+    """What the names of its files begin with."""
+    return file_name(figure.paper.split(";")[0])
 
 
 def _in_its_colours(chart: Drawing, arms: Sequence[str]) -> Drawing:

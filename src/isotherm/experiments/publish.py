@@ -21,7 +21,7 @@ from typing import Any
 from isotherm import files
 from isotherm.experiments import csv_tables, execute, report, result_tables
 from isotherm.experiments.design import Design, design_of, same_since
-from isotherm.experiments.drawn import Drawn, charts_of, draw_figures, file_name
+from isotherm.experiments.drawn import Drawn, charts_of, draw_figures, file_name, stem
 from isotherm.experiments.execute import About
 from isotherm.experiments.find import file_of
 from isotherm.experiments.judging import Judged, by_chance, count, judge
@@ -30,11 +30,11 @@ from isotherm.experiments.looks import Looks, history
 from isotherm.experiments.points import at_scale, instead_at
 from isotherm.experiments.records import RECORDS, Records
 from isotherm.experiments.records import read as read_records
-from isotherm.experiments.study import Comparison, PaperTable, Study, Where
+from isotherm.experiments.study import Comparison, Figure, PaperTable, Study, Where
 from isotherm.experiments.wording import by_seed, details, duration, sentence
 from isotherm.measures.catalogue import measure
 from isotherm.report import figures
-from isotherm.report.markdown import block, code, folded, images, link, table, text
+from isotherm.report.markdown import block, code, folded, images, link, pictures_in, table, text
 
 PAGE = "README.md"
 OURS = re.compile(r"^<!-- Made by isotherm, written anew with: ([a-z0-9., -]+) -->$", re.MULTILINE)
@@ -62,6 +62,8 @@ class Telling:
     """The same as claims and figures read them (`Scale.instead`)."""
     judged: Sequence[Judged]
     drawn: Sequence[Drawn]
+    kept: Mapping[str, str]
+    """Pictures of an earlier page that cannot be drawn here, by file, with what they are called."""
     looks: Looks
     design: Design | None
     place: str
@@ -74,6 +76,7 @@ def publish(study: Study, source: Path, folder: Path) -> tuple[Sequence[Judged],
     tables = _tables(telling)
     contents = {name: written.encode() for name, (written, _) in tables.items()}
     contents |= _pictures(telling.drawn)
+    contents |= {name: (folder / name).read_bytes() for name in telling.kept}
     contents |= _records(telling.about, source)
     page = [*_page(telling, {name: about for name, (_, about) in tables.items()}), "", _list_of(contents), ""]
     _replace({PAGE: "\n".join(page).encode(errors="backslashreplace"), **contents}, folder)
@@ -88,15 +91,36 @@ def _telling(study: Study, source: Path, folder: Path) -> Telling:
     here, read = at_scale(study, about.scale), records.reading(instead_at(study, about.scale))
     place = folder.name if folder.is_absolute() else folder.as_posix()
     design = design_of(file_of(study))
-    return Telling(here, about, records, read, judge(here, read), _shown(here, read), Looks.of(source), design, place)
+    drawn = draw_figures(here.figures, read)
+    kept = _kept([figure for figure in here.figures if all(each.figure is not figure for each in drawn)], read, folder)
+    shown = _shown(here, drawn)
+    return Telling(here, about, records, read, judge(here, read), shown, kept, Looks.of(source), design, place)
 
 
-def _shown(study: Study, read: Records) -> list[Drawn]:
+def _shown(study: Study, drawn: Sequence[Drawn]) -> list[Drawn]:
     """The charts of claims, and the figures that no claim names."""
     named = {claim.figure for claim in study.claims}
-    drawn = draw_figures(study.figures, read)
     of_claims = {chart.name for claim in study.claims for chart in charts_of(claim, drawn)}
     return [each for each in drawn if each.name in of_claims or each.figure.name not in named]
+
+
+def _kept(undrawn: Sequence[Figure], read: Records, folder: Path) -> dict[str, str]:
+    """Pictures of figures that look into runs, published where those were at hand: here are only their records."""
+    ours = _published_before(folder)
+    if not ours or all(record.folder.exists() for record in read) or not _goes_on(read, folder):
+        return {}
+    page = (folder / PAGE).read_text(encoding="utf-8", errors="replace")
+    beginnings = tuple(f"{stem(figure)}-" for figure in undrawn)
+    pictures = {name: title for name, title in pictures_in(page) if name in ours and name.startswith(beginnings)}
+    return {name: title for name, title in pictures.items() if (folder / name).is_file()}
+
+
+def _goes_on(read: Records, folder: Path) -> bool:
+    """Whether every run of an earlier page is among these."""
+    try:
+        return {r.key for r in read_records(folder)} <= {r.key for r in read}
+    except (OSError, ValueError):
+        return False
 
 
 def _day(seconds: float) -> str:
@@ -279,12 +303,13 @@ def _claims(telling: Telling) -> list[list[str]]:
     parts, shown = [["## Claims"], [RULES]], dict[str, int]()
     for i, each in enumerate(telling.judged, 1):
         label = report.LABELS[each.verdict.outcome][1]
+        parts.append([f'<a id="claim-{i}"></a>'])  # to be linked to whatever its verdict becomes
         parts.append([f"### {i}. {label}: {text(each.claim.claim)}"])
         parts.append([f"*{text(each.claim.paper)}.* {text(sentence(each.verdict))}"])
         charts = charts_of(each.claim, telling.drawn)
         new = [chart for chart in charts if chart.name not in shown]
         if new:
-            parts.append(_images(new))
+            parts.append(images(_titles(new)))
         elif charts:
             parts.append([f"Figure: at claim {shown[charts[0].name]}."])
         shown |= {chart.name: i for chart in new}
@@ -292,8 +317,8 @@ def _claims(telling: Telling) -> list[list[str]]:
     return parts
 
 
-def _images(drawn: Sequence[Drawn]) -> list[str]:
-    return images([(f"{each.name}.png", each.chart.title) for each in drawn])
+def _titles(drawn: Sequence[Drawn]) -> list[tuple[str, str]]:
+    return [(f"{each.name}.png", each.chart.title) for each in drawn]
 
 
 def _all_that_it_says(each: Judged) -> list[str]:
@@ -307,7 +332,8 @@ def _more_figures(telling: Telling) -> list[list[str]]:
     """Those that carry the paper's message and belong to no claim."""
     shown = {chart.name for each in telling.judged for chart in charts_of(each.claim, telling.drawn)}
     left = [each for each in telling.drawn if each.name not in shown]
-    return [["## More figures"], _images(left)] if left else []
+    pictures = [*_titles(left), *telling.kept.items()]
+    return [["## More figures"], images(pictures)] if pictures else []
 
 
 def _looks(telling: Telling) -> list[list[str]]:

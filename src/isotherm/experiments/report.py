@@ -160,14 +160,14 @@ def _of_unknown_data(records: Records) -> list[str]:
 
 
 def elsewhere(records: Records) -> list[str]:
-    """Which figures are left out because runs are elsewhere."""
+    """Which figures are not drawn because runs are elsewhere."""
     runs = distinct(records)
     absent = sum(not r.folder.exists() for r in runs)
     if not absent:
         return []
     return [
         f"Of {absent} of {len(runs)} runs only the records are here: figures that look into their folders "
-        "(maps, embeddings, images) are left out."
+        "(maps, embeddings, images) are not drawn; a page published before keeps those it has."
     ]
 
 

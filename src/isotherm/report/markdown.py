@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from isotherm.report.page import Cell, fixed, number
 from isotherm.screen import visible
@@ -69,6 +69,12 @@ def images(pictures: Sequence[tuple[str, str]]) -> list[str]:
     return [
         f'<img src="{html.escape(file)}" alt="{html.escape(visible(title))}" width="49%">' for file, title in pictures
     ]
+
+
+def pictures_in(page: str) -> Iterator[tuple[str, str]]:
+    """The files that `images` has put into a page, with their titles."""
+    for title, file, other, named in re.findall(r'!\[(.*)\]\(([^)]*)\)|<img src="([^"]*)" alt="([^"]*)"', page):
+        yield html.unescape(file or other), html.unescape(re.sub(r"\\(.)", r"\1", title) or named)
 
 
 def folded(title: str, lines: Sequence[str]) -> list[str]:
