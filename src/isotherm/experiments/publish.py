@@ -254,10 +254,12 @@ def _summary(judged: Sequence[Judged]) -> list[str]:
 
 def _commands(telling: Telling) -> list[str]:
     seconds = sum(r.seconds for r in report.distinct(telling.records))
+    inside = [str(i) for i, each in enumerate(telling.judged, 1) if not each.claim.measures]
+    except_for = f", but for claims that look into the runs themselves: {', '.join(inside)}" if inside else ""
     lines = [
         f"# {duration(seconds)} of training in all",
         telling.about.command,
-        "# these verdicts again, from the records beside this page",
+        f"# these verdicts again, from the records beside this page{except_for}",
         telling.about.report_from(telling.place),
     ]
     return block("\n".join(lines), "sh")
@@ -272,8 +274,8 @@ def _facts(telling: Telling) -> list[str]:
     versions = sorted({tuple(sorted(r.versions.items())) for r in runs if r.versions})
     prints = sorted({r.fingerprint for r in runs if r.fingerprint})
     lines = [
-        f"{report.standing(telling.records)}, {few if few == many else f'{few} to {many}'} seeds per point; last "
-        f"record of {about.recorded}",
+        f"{report.standing(telling.records)}, {few if few == many else f'{few} to {many}'} seed{'s' * (many != 1)} per "
+        f"point; last record of {about.recorded}",
         f"Scale {text(about.scale)}{f': {text(size.about)}' if size and size.about else ''}",
         f"Data {text(about.data)}" + (f", fingerprint {', '.join(map(code, prints))}" if prints else ""),
         *("Made by " + text(", ".join(f"{k} {v}" for k, v in each)) for each in versions),
