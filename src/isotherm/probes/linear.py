@@ -14,7 +14,7 @@ from torch import Tensor
 
 from isotherm.checks import positive
 from isotherm.probes.extract import count_classes, feature_matrix, label_column, parts
-from isotherm.probes.logistic import Vector, minimum, standardised
+from isotherm.probes.logistic import Axes, Vector, axes_of, minimum, standardised
 from isotherm.probes.scores import Score, ranks, score
 from isotherm.probes.splits import held_out_split
 
@@ -75,11 +75,12 @@ def chosen(
     """The classifier that `linear` asks, of checked features, and how its regularisation came about."""
     settings: dict[str, float] = {}
     start: Vector | None = None
+    axes: Axes | None = None
     if regularisation is None:
-        regularisation, start = _choose_regularisation(train, labels, classes, held_out, seed)
+        regularisation, start, axes = _choose_regularisation(train, labels, classes, held_out, seed)
         settings["held_out"] = held_out
     settings["regularisation"] = regularisation
-    return _fit(train, labels, regularisation, classes, start), settings
+    return _fit(train, labels, regularisation, classes, start, axes), settings
 
 
 @torch.no_grad()
@@ -96,32 +97,41 @@ def fit(train: Tensor, labels: Tensor, regularisation: float, classes: int | Non
     return _fit(train, labels, regularisation, count_classes(labels, labels, classes))
 
 
-def _fit(train: Tensor, labels: Tensor, regularisation: float, classes: int, start: Vector | None = None) -> Classifier:
+def _fit(
+    train: Tensor,
+    labels: Tensor,
+    regularisation: float,
+    classes: int,
+    start: Vector | None = None,
+    axes: Axes | None = None,
+) -> Classifier:
     regularisation = positive("regularisation", regularisation)
     z, mean, scale = standardised(train)
-    theta, value = minimum(z, labels, classes, regularisation, FINE[z.dtype], start)
+    theta, value = minimum(z, labels, classes, regularisation, FINE[z.dtype], start, axes or axes_of(z))
     both = torch.from_numpy(theta).to(z.device, z.dtype).view(classes, -1)
     return Classifier(both[:, :-1].contiguous(), both[:, -1].contiguous(), mean, scale, value)
 
 
 def _choose_regularisation(
     train: Tensor, labels: Tensor, classes: int, held_out: float, seed: int
-) -> tuple[float, Vector]:
-    """The regularisation of `GRID` that does best on a held-out share of the training set, and where its optimum is.
+) -> tuple[float, Vector, Axes | None]:
+    """The regularisation of `GRID` that does best on a held-out share of the training set, where its optimum is, and
+    the axes of the features.
 
     The grid is left after two in a row that are right less often than the best: weaker ones take longest.
     """
     kept, held = held_out_split(labels, held_out, seed)
     z, _, _ = standardised(train[torch.cat([kept, held])])  # one copy; its two parts lie side by side
     inside, outside = z[: len(kept)], z[len(kept) :]
+    axes = axes_of(z)
     theta: Vector | None = None
     tried: list[tuple[float, float, float, Vector]] = []
     for regularisation in GRID:
-        theta, _ = minimum(inside, labels[kept], classes, regularisation, COARSE, theta)
+        theta, _ = minimum(inside, labels[kept], classes, regularisation, COARSE, theta, axes)
         logits = outside @ torch.from_numpy(theta).to(z.device, z.dtype).view(classes, -1).T
         right = float((ranks(logits, labels[held]) == 0).double().mean())
         tried.append((right, -float(F.cross_entropy(logits, labels[held])), regularisation, theta))
         best = max(tried, key=lambda one: one[:3])
         if all(one[0] < best[0] for one in tried[-2:]):
             break
-    return best[2], best[3]
+    return best[2], best[3], axes

@@ -1,8 +1,9 @@
 """Logistic regression at its optimum: the solver of every probe that fits a linear classifier.
 
 Two shapes of problem need two kinds of step. One problem with many rows and classes (`minimum`) has no room for its
-curvature, and takes L-BFGS. Hundreds that differ in the rows they see and little else (`solve`) share one curvature,
-and take conjugate gradients in its metric. Both go from strong regularisation to weak, each from the optimum before.
+curvature, and takes L-BFGS along the axes of its features, where it is about 1. Hundreds that differ in the rows they
+see and little else (`solve`) share one curvature, and take conjugate gradients in its metric. Both go from strong
+regularisation to weak, each from the optimum before.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ machine, but each makes the threads wait for each other, which on a busy one cos
 what it saves."""
 MOST_EVALUATIONS = 4000
 """Of the objective of one problem, in at most half as many steps."""
+MOST_AXES = 4096
+"""Features whose axes are looked for: seconds."""
+LOOKED_AT = 4096
+"""Rows that say how bent an objective is."""
 MOST_STEPS = 400
 """Of many problems at once."""
 REFRESH = 8
@@ -46,15 +51,77 @@ def standardised(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return z, mean, scale
 
 
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The principal axes of standardised features, and the variance along each."""
+
+    directions: Vector
+    """(D, D), a column each."""
+    variance: Vector
+
+
+def axes_of(z: Tensor) -> Axes | None:
+    """The axes of features whose last column is 1; None where finding them would take longer than it saves."""
+    if z.shape[1] - 1 > min(len(z), MOST_AXES):
+        return None
+    variance, directions = np.linalg.eigh((z[:, :-1].T @ z[:, :-1]).double().cpu().numpy() / len(z))
+    return Axes(directions, np.maximum(variance, torch.finfo(z.dtype).eps * variance[-1]))  # less is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Stretched:
+    r"""Weights along the axes of the features, each as long as a step along it should be: :math:`\theta = P \varphi`.
+
+    With :math:`P = (h \Sigma + \lambda)^{-1/2}`, :math:`\Sigma` the covariance of the features and `h` the mean of
+    p(1 − p), the curvature by φ is about 1 in every direction. Features that nearly lie on a line, as after a collapse,
+    take L-BFGS thousands of steps in θ and some fifty in φ, to the same optimum.
+    """
+
+    axes: Vector
+    """(D, D)"""
+    bias: float
+    classes: int
+
+    def weights(self, phi: Vector) -> Vector:
+        both = phi.reshape(self.classes, -1)
+        return np.column_stack([both[:, :-1] @ self.axes.T, self.bias * both[:, -1]]).ravel()
+
+    def gradient(self, of_weights: Vector) -> Vector:
+        """By φ, from that by the weights."""
+        both = of_weights.reshape(self.classes, -1)
+        return np.column_stack([both[:, :-1] @ self.axes, self.bias * both[:, -1]]).ravel()
+
+    def phi(self, weights: Vector) -> Vector:
+        both = weights.reshape(self.classes, -1)
+        return np.column_stack(
+            [both[:, :-1] @ (self.axes / np.square(self.axes).sum(0)), both[:, -1] / self.bias]
+        ).ravel()
+
+
+def _stretched(axes: Axes, z: Tensor, start: Vector, classes: int, regularisation: float) -> Stretched:
+    """For a problem that begins there: how far from 0 and 1 some rows' probabilities are says how bent it is."""
+    both = torch.from_numpy(start).to(z.device, z.dtype).view(classes, -1)
+    p = (z[:: -(-len(z) // LOOKED_AT)] @ both.T).softmax(1)
+    bent = max(float((p - p * p).mean()), torch.finfo(z.dtype).eps)
+    return Stretched(axes.directions / np.sqrt(bent * axes.variance + regularisation), 1 / math.sqrt(bent), classes)
+
+
 def minimum(
-    z: Tensor, labels: Tensor, classes: int, regularisation: float, tolerance: float, start: Vector | None = None
+    z: Tensor,
+    labels: Tensor,
+    classes: int,
+    regularisation: float,
+    tolerance: float,
+    start: Vector | None = None,
+    axes: Axes | None = None,
 ) -> tuple[Vector, float]:
     r"""Where the objective of one problem is least, as one vector (W, then b for each class), and its value.
 
     .. math:: \min_{W, b} \; \frac{1}{n} \sum_i -\log \mathrm{softmax}(W x_i + b)_{l_i} + \frac{\lambda}{2} \|W\|^2
 
     The last column of `z` is 1 and its weight, the bias, is not regularised. L-BFGS of scipy: as many evaluations as
-    torch's takes, and it stops by the relative decrease.
+    torch's takes, and it stops by the relative decrease. `axes` are those of `z`, or of features much
+    like them; without them it takes more evaluations.
     """
     from scipy.optimize import minimize  # noqa: PLC0415 - slow to import, and needed only here
 
@@ -62,8 +129,17 @@ def minimum(
         start = np.zeros(classes * z.shape[1])
     goal = _objective(z, labels, classes, regularisation)
     options = {"maxiter": MOST_EVALUATIONS // 2, "maxfun": MOST_EVALUATIONS, "ftol": tolerance, "gtol": tolerance}
-    optimum = minimize(goal, start, jac=True, method="L-BFGS-B", options=options)
-    return optimum.x, float(optimum.fun)
+    if axes is None:
+        optimum = minimize(goal, start, jac=True, method="L-BFGS-B", options=options)
+        return optimum.x, float(optimum.fun)
+    along = _stretched(axes, z, start, classes, regularisation)
+
+    def goal_along(phi: Vector) -> tuple[float, Vector]:
+        value, slope = goal(along.weights(phi))
+        return value, along.gradient(slope)
+
+    optimum = minimize(goal_along, along.phi(start), jac=True, method="L-BFGS-B", options=options)
+    return along.weights(optimum.x), float(optimum.fun)
 
 
 def _objective(
