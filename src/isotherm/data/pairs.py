@@ -9,6 +9,7 @@ from typing import Any
 from isotherm.checks import did_you_mean, known_settings, parameters
 from isotherm.data.captioned import Captioned
 from isotherm.data.catalogue import CAPTIONED, SETS
+from isotherm.data.parts import NoSplit
 from isotherm.data.sources import caption_shards, captions
 
 FORMATS = ("captions", "parquet", "shards")
@@ -44,7 +45,7 @@ def load_pairs(name: str, split: str = "train", root: Path | str | None = None, 
     entry = SETS[name]
     split = entry.splits.get(split, split)
     if split not in entry.images:
-        raise ValueError(f"{name} has no split '{split}'; it has: {', '.join(entry.images)}.")
+        raise NoSplit(f"{name} has no split '{split}'; it has: {', '.join(entry.images)}.")
     folder = entry.place(root)
     assert folder is not None
     try:

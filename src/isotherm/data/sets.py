@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from isotherm.checks import did_you_mean, known_settings, parameters
 from isotherm.data.catalogue import SETS as SETS
 from isotherm.data.catalogue import Set
+from isotherm.data.parts import NoSplit
 
 if TYPE_CHECKING:  # the list of sets is shown without torch
     from isotherm.data.images import Images
@@ -50,10 +51,12 @@ def load(name: str, split: str = "train", root: Path | str | None = None, **opti
     if folder is None:
         return read(**settings)
     if entry.source in FORMATS and settings["split"] not in entry.images:
-        raise ValueError(f"{name} has no split '{split}'; it has: {', '.join(entry.images)}.")
+        raise NoSplit(f"{name} has no split '{split}'; it has: {', '.join(entry.images)}.")
     try:
         return read(folder, **settings)
     except FileNotFoundError as missing:
+        if isinstance(missing, NoSplit) and settings["split"] not in entry.images:
+            raise
         raise FileNotFoundError(f"{name} is not in {folder}: {missing}. {entry.advice}") from missing
 
 

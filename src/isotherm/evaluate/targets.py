@@ -12,6 +12,7 @@ from torch import Tensor
 from isotherm.checks import parameters
 from isotherm.data.images import Images
 from isotherm.data.imbalance import fraction
+from isotherm.data.parts import NoSplit
 from isotherm.data.sets import FORMATS, load, named, there
 from isotherm.data.sources.reading import count
 from isotherm.evaluate.models import Model, fitted
@@ -80,9 +81,7 @@ def part_of(name: str, splits: tuple[str, ...], size: int) -> Images:
     for split in splits:
         try:
             return load(name, split, **options)
-        except (ValueError, FileNotFoundError) as error:
-            if not any(said in str(error) for said in ("no split", "holds no", "has no '")):
-                raise
+        except NoSplit as error:
             if len(splits) == 1:
                 raise
             problem = problem or error

@@ -9,6 +9,7 @@ import numpy as np
 
 from isotherm.data.declared import npz_arrays
 from isotherm.data.images import Images
+from isotherm.data.parts import NoSplit
 from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images
 
 Layout = Literal["NHW", "NHWC", "NCHW"]
@@ -32,7 +33,7 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
     if path.is_dir():
         candidates = [p for p in (path / f"{split}.npz", path / f"{split}.npy") if p.is_file()]
         if not candidates:
-            raise FileNotFoundError(f"{path} holds no {split}.npz or {split}.npy")
+            raise NoSplit(f"{path} holds no {split}.npz or {split}.npy")
         path = candidates[0]
     elif not whole:
         raise FileNotFoundError(f"there is no file or folder {path}")
@@ -40,7 +41,7 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
         raise ValueError(f"arrays are read from .npy and .npz files, got {path.name}.")
     if path.suffix == ".npy":
         if whole and split != "train":
-            raise ValueError(f"{path} is one array: it has no split '{split}', all of it is 'train'.")
+            raise NoSplit(f"{path} is one array: it has no split '{split}', all of it is 'train'.")
         beside = Path(labels) if labels is not None else path.with_name(f"{path.stem}_labels.npy")
         given = _load(beside) if labels is not None or beside.is_file() else None
         x, where = _load(path), beside
@@ -93,7 +94,7 @@ def _from_npz(path: Path, split: str, whole: bool) -> tuple[Array, Array | None]
         if str(error).startswith(str(path)):
             raise
         raise damaged(path, error) from error
-    raise ValueError(f"{path} has no '{split}' images: wanted {' or '.join(x for x, _ in names)}; it has: {there}.")
+    raise NoSplit(f"{path} has no '{split}' images: wanted {' or '.join(x for x, _ in names)}; it has: {there}.")
 
 
 def channels_first(x: Array, path: Path | str, layout: Layout | None) -> Array:

@@ -13,9 +13,12 @@ from torch import Tensor
 
 from isotherm.checks import at_least
 from isotherm.data.captioned import Captioned
+from isotherm.data.parts import NoSplit
 from isotherm.data.shards import Shards, open_shards
 from isotherm.data.sources.captions import CAPTION, Sieve
+from isotherm.data.sources.folder import SPLITS, SPLITS_OF_ONE_MEANING
 from isotherm.data.sources.reading import stable_id
+from isotherm.data.sources.shards import names_split
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "ppm")
 TEXTS = ("txt", "text", "caption")
@@ -51,6 +54,7 @@ def read(
     at_least(1, size=size, longest=longest)
     shards = open_shards(_of_split(Path(path), split))
     has_image, has_text = shards.has(*IMAGES), shards.has(*TEXTS, "json")
+    named = _unique(shards)
     rows = []
     with tempfile.TemporaryFile() as text:
         sieve = Sieve(text, longest)
@@ -61,10 +65,18 @@ def read(
                 continue
             captions = _captions(shards, row, caption, sieve, place) if has_text[row] else []
             encoded = shards.read(row, *IMAGES)
-            if sieve.head(encoded, place) and sieve.add(stable_id(shards.keys[row]), place, captions):
+            if sieve.head(encoded, place) and sieve.add(stable_id(named[row]), place, captions):
                 rows.append(row)
         images = InShards(shards, torch.tensor(rows, dtype=torch.int64))
         return sieve.captioned(name or Path(path).name.split(".")[0], Path(path), images, size)
+
+
+def _unique(shards: Shards) -> Sequence[str]:
+    """A name for every sample: its key, with its shard's where keys come again."""
+    keys = [shards.keys[row] for row in range(len(shards))]
+    if len(set(keys)) == len(keys):
+        return keys
+    return [f"{shards.shards[shards.shard[row]].path.stem}/{key}" for row, key in enumerate(keys)]
 
 
 def has_captions(path: Path) -> bool:
@@ -79,13 +91,19 @@ def has_captions(path: Path) -> bool:
 def _of_split(path: Path, split: str) -> Path | Sequence[Path]:
     """The shards of a split."""
     if path.is_dir():
-        own = sorted(path.glob(f"{split}*.tar"))
-        if own:
-            return own
-        if (path / split).is_dir():
-            return path / split
-    if split != "train":
-        raise ValueError(f"{path} has no split '{split}': no {split}*.tar and no folder of that name.")
+        there = sorted(path.glob("*.tar"))
+        for spelled in (split, SPLITS_OF_ONE_MEANING.get(split, split)):
+            if own := [shard for shard in there if shard.name.startswith(spelled) or names_split(shard, spelled)]:
+                return own
+            if (path / spelled).is_dir():
+                return path / spelled
+        named = any(shard.name.startswith(other) or names_split(shard, other) for shard in there for other in SPLITS)
+        if named or split != "train":
+            raise NoSplit(
+                f"{path} has no split '{split}': no {split}*.tar, none with it in its name, and no such folder."
+            )
+    elif split != "train":
+        raise NoSplit(f"{path} has no split '{split}': all of these shards are 'train'.")
     return path
 
 

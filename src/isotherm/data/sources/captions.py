@@ -21,6 +21,7 @@ from PIL import Image
 from isotherm.checks import at_least
 from isotherm.data import corpora
 from isotherm.data.captioned import Captioned, Encoded, Files, Pieces, said
+from isotherm.data.parts import NoSplit
 from isotherm.data.sources.reading import count, damaged, stable_id
 from isotherm.data.stored import Stored
 
@@ -171,7 +172,7 @@ def _table(path: Path, split: str) -> Path | None:
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
         if split != "train":
-            raise ValueError(f"{path} is one file: it has no split '{split}', all of it is 'train'.")
+            raise NoSplit(f"{path} is one file: it has no split '{split}', all of it is 'train'.")
         return path
     return None
 

@@ -19,6 +19,7 @@ import torch
 from isotherm.data import roots
 from isotherm.data.images import Images
 from isotherm.data.names import Names
+from isotherm.data.parts import NoSplit
 from isotherm.data.sources import lists
 from isotherm.data.sources.decode import Tally, fill, pool
 from isotherm.data.sources.lists import Listing
@@ -29,7 +30,8 @@ IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".p
 LARGE = 1 << 33
 """Bytes of decoded images beyond which a set stays in its files: 57,000 images of 224×224. It depends on the set alone,
 not on the machine: what is cropped from whole images is not what is cropped from their middle squares."""
-SPLITS = {"train", "val", "validation", "test"}
+FIRST = ("train", "val", "validation", "test")
+SPLITS = set(FIRST)
 SPLITS_OF_ONE_MEANING = {"val": "validation", "validation": "val"}
 
 
@@ -73,7 +75,8 @@ def read(
         raise ValueError(f"{folder / files[row]} {why}. Remove it or say bad='skip'.")
     lost = {row for row, _ in tally.failed}
     labels = given.labels[[row for row in range(len(files)) if row not in lost]]
-    for c in np.flatnonzero(np.bincount(labels, minlength=len(names)) == 0).tolist() if listed is None else ():
+    lacking = np.setdiff1d(given.labels, labels).tolist() if listed is None else []
+    for c in lacking:
         raise ValueError(f"{folder / names[c]} holds no image that can be decoded. Fill it or remove it.")
     ids = np.array([stable_id(f"{given.prefix}{file}") for file in kept], dtype=np.int64)
     notes = tally.notes("RGB")
@@ -116,9 +119,9 @@ def _not_followed(links: Sequence[Path]) -> str:
 
 def _in_folders(path: Path, split: str, wanted: Sequence[str] | str | None) -> Listing:
     folder = _split_folder(path, split)
-    names = _classes(folder, wanted)
+    there = _classes(folder, wanted)
     files, strangers, links = [], [], []
-    for c in names:
+    for c in there:
         if folder.resolve().is_relative_to((folder / c).resolve()):
             raise ValueError(f"{folder / c} is a link to the folder of all classes, or above it. Remove it.")
         own, its_strangers, its_links = _list(folder, c)
@@ -128,8 +131,24 @@ def _in_folders(path: Path, split: str, wanted: Sequence[str] | str | None) -> L
         files.append(own)
         strangers += its_strangers
         links += its_links
-    labels = np.repeat(np.arange(len(names), dtype=np.int64), [len(own) for own in files])
+    names = there if wanted is not None else numbered(there, _first_classes(path))
+    numbers = np.array([names.index(c) for c in there], dtype=np.int64)
+    labels = np.repeat(numbers, [len(own) for own in files])
     return Listing(folder, f"{folder.name}/", Names.join(files), labels, names, strangers, links)
+
+
+def numbered(names: Sequence[str], first: Sequence[str]) -> Sequence[str]:
+    """The classes of a part in the order of their numbers: those of the set's first part, then what it lacks.
+
+    A class has one number in all parts, also where one part lacks some.
+    """
+    return [*first, *sorted(set(names) - set(first))]
+
+
+def _first_classes(path: Path) -> Sequence[str]:
+    """The class folders of the first part that there is, by which the others are numbered."""
+    folder = next((path / part for part in FIRST if (path / part).is_dir()), None)
+    return () if folder is None else sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
 
 
 def _split_folder(path: Path, split: str) -> Path:
@@ -141,7 +160,7 @@ def _split_folder(path: Path, split: str) -> Path:
     there = sorted(p.name for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     if split == "train" and there and not SPLITS.intersection(there) and _holds_images(path / there[0]):
         return path  # class folders and no splits, as ImageNet-22K unpacks
-    raise FileNotFoundError(f"{path} holds no folder '{split}'; it holds: {', '.join(there[:10]) or 'no folders'}")
+    raise NoSplit(f"{path} holds no folder '{split}'; it holds: {', '.join(there[:10]) or 'no folders'}")
 
 
 def _holds_images(folder: Path) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm.data.names import Names
+from isotherm.data.parts import NoSplit
 from isotherm.data.sources.reading import count, damaged
 from isotherm.data.undecoded import Bad
 
@@ -58,6 +59,8 @@ class Listed:
     lists: tuple[Path, ...]
     names: Path | None = None
     """The names of the classes, in the order of their labels."""
+    first: Path | None = None
+    """The list of the part by which classes without a number are numbered."""
 
     def images(self, bad: Bad) -> Listing:
         """The images that are there; a few may be missing, unless `bad` is an error."""
@@ -86,7 +89,9 @@ class Listed:
         """Labels, and the names of their classes: those of the folders, where a class is a folder."""
         folders = [PurePosixPath(path).parent.name for path in paths]
         if all(label is None for label in labels):
-            classes = sorted(set(folders))
+            first = [] if self.first is None else [_entry(line, self.first)[0] for line in lines(self.first)]
+            known = sorted({PurePosixPath(path).parent.name for path in first})
+            classes = [*known, *sorted(set(folders) - set(known))]
             number = {name: i for i, name in enumerate(classes)}
             return np.array([number[name] for name in folders], dtype=np.int64), classes
         if any(label is None for label in labels):
@@ -106,17 +111,22 @@ class Listed:
 def find(path: Path, split: str, given: str | None) -> Listed | None:
     """The lists of a split: one that is given, or WebVision's own; None: its folders say what it has."""
     if given is not None and ("{split}" in given or split == "train"):
-        file = Path(given.replace("{split}", split)).expanduser()
-        file = file if file.is_absolute() or file.is_file() else path / file
+        file = _file(path, given, split)
         if not file.is_file():
-            raise FileNotFoundError(f"there is no split '{split}' in {path}: no list {file}")
-        return Listed(path, (file,))
+            raise NoSplit(f"there is no split '{split}' in {path}: no list {file}")
+        training = _file(path, given, "train") if "{split}" in given else file
+        return Listed(path, (file,), first=training if training.is_file() else None)
     own = tuple(path / name for name in WEBVISION.get(split, ()) if (path / name).is_file())
     if not own:
         return None
     first = _entry(lines(own[0])[0], own[0])[0]
     folder = next((path / f for f in WEBVISION_FOLDERS if (path / f / first).is_file()), path)
     return Listed(folder, own, path / SYNSETS)
+
+
+def _file(path: Path, given: str, split: str) -> Path:
+    file = Path(given.replace("{split}", split)).expanduser()
+    return file if file.is_absolute() or file.is_file() else path / file
 
 
 def lines(path: Path) -> list[str]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from isotherm.data.declared import fits
 from isotherm.data.images import Images
+from isotherm.data.parts import NoSplit
 from isotherm.data.sources.decode import Tally, fill, pool, size_of
 from isotherm.data.sources.reading import Array, damaged, in_range, make_images, stable_id
 
@@ -60,7 +61,7 @@ def files(path: Path, split: str) -> list[Path]:
     """The files of a split, in order."""
     if path.is_file():
         if split != "train":
-            raise ValueError(f"{path} is one file: it has no split '{split}', all of it is 'train'.")
+            raise NoSplit(f"{path} is one file: it has no split '{split}', all of it is 'train'.")
         return [path]
     if not path.is_dir():
         raise FileNotFoundError(f"there is no file or folder {path}")
@@ -69,7 +70,7 @@ def files(path: Path, split: str) -> list[Path]:
         if shards:
             return shards
     there = sorted({p.stem.split("-")[0] for p in (*path.glob("*.parquet"), *path.glob("data/*.parquet"))})
-    raise FileNotFoundError(
+    raise NoSplit(
         f"{path} holds no {split}.parquet or {split}-*.parquet"
         + (f"; its splits are: {', '.join(there)}" if there else "")
     )

@@ -17,6 +17,7 @@ from torch import Tensor
 from isotherm.checks import count as count
 from isotherm.data.declared import believable
 from isotherm.data.images import Images
+from isotherm.data.parts import NoSplit
 from isotherm.data.stored import watched
 
 Array = NDArray[Any]
@@ -78,7 +79,7 @@ def as_many(labels: Array, pixels: Array, path: Path | str) -> Array:
 def one_split(name: str, split: str, splits: Iterable[str]) -> None:
     """Refuse a split the set does not have."""
     if split not in (known := list(splits)):
-        raise ValueError(f"{name} has no split '{split}'; it has: {', '.join(known)}.")
+        raise NoSplit(f"{name} has no split '{split}'; it has: {', '.join(known)}.")
 
 
 def members(archive: Path, wanted: Sequence[str]) -> dict[str, bytes]:

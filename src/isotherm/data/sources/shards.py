@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from isotherm.data import roots
 from isotherm.data.images import Images
+from isotherm.data.parts import NoSplit
 from isotherm.data.shards import Shards, open_shards
-from isotherm.data.sources.folder import IMAGES, SPLITS, SPLITS_OF_ONE_MEANING
+from isotherm.data.sources.folder import FIRST, IMAGES, SPLITS, SPLITS_OF_ONE_MEANING, numbered
 from isotherm.data.sources.lists import lines
 from isotherm.data.sources.reading import count, damaged, stable_id
 from isotherm.data.undecoded import Bad, InShards, Undecodable, Undecoded
@@ -60,7 +61,7 @@ def read(
     kept = np.flatnonzero(shards.has(*EXTENSIONS))
     if not len(kept):
         raise ValueError(f"{shards.shards[0].path} holds no images; it has: .{', .'.join(shards.parts)}.")
-    labels, classes = _labels(shards, kept, label)
+    labels, classes = _labels(shards, kept, label, lambda: _first_classes(path, prefix))
     notes = [f"decoded when they are taken, from {count(len(shards.shards), 'shard')}"]
     if len(kept) < len(shards):
         notes.append(f"{count(len(shards) - len(kept), 'sample')} without an image skipped")
@@ -73,21 +74,22 @@ def _of_split(path: Path, split: str) -> tuple[str, Path | list[Path]]:
     """The split as it is spelled there, and its shards."""
     if not path.is_dir():
         if split != "train":
-            raise FileNotFoundError(f"{path} has no split '{split}': all of these shards are 'train'")
+            raise NoSplit(f"{path} has no split '{split}': all of these shards are 'train'")
         return split, path
     shards = sorted(p for p in path.iterdir() if p.suffix == ".tar")
     others = ("val", "validation") if split == "test" else (SPLITS_OF_ONE_MEANING.get(split, split),)
     for spelled in (split, *others):
         if (path / spelled).is_dir():
             return spelled, path / spelled
-        if own := [p for p in shards if _names(p, spelled)]:
+        if own := [p for p in shards if names_split(p, spelled)]:
             return spelled, own
-    if split == "train" and shards and not any(_names(p, other) for p in shards for other in SPLITS):
+    if split == "train" and shards and not any(names_split(p, other) for p in shards for other in SPLITS):
         return split, shards
-    raise FileNotFoundError(f"{path} has no split '{split}': no folder of that name, and no shard with it in its name")
+    raise NoSplit(f"{path} has no split '{split}': no folder of that name, and no shard with it in its name")
 
 
-def _names(path: Path, split: str) -> bool:
+def names_split(path: Path, split: str) -> bool:
+    """Whether a shard's name has a split in it, as a word."""
     return re.search(rf"(^|[-_.]){split}([-_.]|$)", path.stem) is not None
 
 
@@ -105,11 +107,13 @@ def _ids(shards: Shards, rows: NDArray[np.int64], prefix: str) -> NDArray[np.int
     return np.fromiter(map(stable_id, whole), np.int64, len(rows))
 
 
-def _labels(shards: Shards, rows: NDArray[np.int64], label: str | None) -> tuple[NDArray[np.int64], Sequence[str]]:
-    """Labels, −1 where nobody knows, and the names of the classes."""
+def _labels(
+    shards: Shards, rows: NDArray[np.int64], label: str | None, first: Callable[[], Sequence[str]]
+) -> tuple[NDArray[np.int64], Sequence[str]]:
+    """Labels, −1 where nobody knows, and the names of the classes; `first` are those by which names are numbered."""
     reader = _reader(shards, rows, label)
     if reader is None:
-        return _by_name(shards, rows)
+        return _by_name(shards, rows, first)
     extension, number = reader
     digest = hashlib.blake2b(f"{extension} {label}".encode(), digest_size=16)
     for shard in shards.shards:
@@ -183,8 +187,19 @@ def _class_number(number: int) -> int:
     return number
 
 
-def _by_name(shards: Shards, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Sequence[str]]:
-    """Classes after the folders in the shards, or after shards whose images begin with their names."""
+def _by_name(
+    shards: Shards, rows: NDArray[np.int64], first: Callable[[], Sequence[str]]
+) -> tuple[NDArray[np.int64], Sequence[str]]:
+    names = _class_names(shards, rows)
+    if not names:
+        return np.full(len(rows), -1, dtype=np.int64), ()
+    classes = numbered(names, first())
+    number = {name: i for i, name in enumerate(classes)}
+    return np.array([number[name] for name in names], dtype=np.int64), classes
+
+
+def _class_names(shards: Shards, rows: NDArray[np.int64]) -> list[str]:
+    """Classes after the folders in the shards, or after shards whose images begin with their names; else none."""
     stems = [shard.path.stem for shard in shards.shards]
     names = []
     for row in rows.tolist():
@@ -192,7 +207,19 @@ def _by_name(shards: Shards, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64]
         stem = stems[shards.shard[row]]
         names.append(folder.rpartition("/")[2] or (stem if base.startswith(f"{stem}_") else ""))
         if not names[-1]:  # one without a class: the others' are chance
-            return np.full(len(rows), -1, dtype=np.int64), ()
-    classes = sorted(set(names))
-    number = {name: i for i, name in enumerate(classes)}
-    return np.array([number[name] for name in names], dtype=np.int64), classes
+            return []
+    return names
+
+
+def _first_classes(path: Path, spelled: str) -> Sequence[str]:
+    """The classes of the first part that there is, by whose order the others' are numbered."""
+    for part in FIRST if path.is_dir() else ():
+        try:
+            found, where = _of_split(path, part)
+        except NoSplit:
+            continue
+        if found == spelled:
+            return ()
+        shards = open_shards(where)
+        return sorted(set(_class_names(shards, np.flatnonzero(shards.has(*EXTENSIONS)))))
+    return ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from isotherm import files, world
 from isotherm.data.captioned import Captioned
 from isotherm.data.loaders.pairs import PairLoader
 from isotherm.data.pairs import is_pairs, load_pairs
+from isotherm.data.parts import NoSplit
 from isotherm.encoders import text
 from isotherm.encoders.efficientnet import EFFICIENTNET
 from isotherm.encoders.fitting import fitted
@@ -174,8 +174,8 @@ class ImageTextModality:
             return None
         try:
             return pairs_of(self.config, self.config.test, self.size)
-        except (ValueError, FileNotFoundError) as error:
-            if self.config.test != "test" or not re.search(r"no split|holds no test", str(error)):
+        except NoSplit:
+            if self.config.test != "test":
                 raise
             return None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from isotherm import world
 from isotherm.data import fingerprints, imbalance, probing
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
+from isotherm.data.parts import NoSplit
 from isotherm.data.sets import load
 from isotherm.data.undecoded import Undecoded
 from isotherm.encoders import NETWORKS, Encoder, encoder
@@ -120,8 +120,8 @@ class ImageModality:
             return None
         try:
             return images_of(self.config, self.config.test)
-        except (ValueError, FileNotFoundError) as error:
-            if self.config.test != "test" or not re.search(r"no split|no test|no folder", str(error)):
+        except NoSplit:
+            if self.config.test != "test":
                 raise
             return None
 
