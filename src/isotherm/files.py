@@ -22,6 +22,10 @@ Json = dict[str, Any]
 PART = ".isotherm-part"
 """How the names end of files that are being written: nobody else's do, so what was left behind can be thrown away."""
 REASONS = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota of disk space is used up"}
+OWN = frozenset(
+    ("config.json", "encoder.json", "measured.json", "result.json", "study.json", "looks.json", "tokenizer.json")
+)
+"""JSON that runs, models and studies are made of; `--json` never replaces it."""
 STDOUT = Path("-")
 """What stands for standard output where a file is asked for."""
 
@@ -116,22 +120,51 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 
-def check_places(html: Path | None = None, json: Path | None = None, read: Sequence[Path] = ()) -> None:
-    """Refuse before minutes of work what could not be written after them, or is `read`.
+def check_places(
+    html: Path | None = None, json: Path | None = None, read: Sequence[Path] = (), out: Path | None = None
+) -> None:
+    """Refuse before minutes of work what could not be written after them, or would replace something else.
 
-    Numbers may go to standard output, a dash.
+    A page replaces a page and numbers replace numbers, whatever is `read`. Numbers may go to standard output, a dash.
+    `out` is a file of another kind: it replaces what is there, but for what is read.
     """
     if html == STDOUT:
         raise ValueError("a page goes into a file, not to standard output; name one.")
-    for path in (html, None if json == STDOUT else json):
+    json = None if json == STDOUT else json
+    for path in (html, json, out):
         if path is not None and path.is_dir():
             raise ValueError(f"{path} cannot be written: it is a folder.")
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"no folder {path.parent} to write {path.name} into.")
         if path is not None and path.exists() and any(p.exists() and path.samefile(p) for p in read):
             raise ValueError(f"{path} is what is read; write into another file.")
-    if html is not None and html == json:
+    if html is not None and json is not None and html.resolve() == json.resolve():
         raise ValueError(f"the page and the numbers cannot both be {html}.")
+    if html is not None and not _begins_like(html, b"<!doctype html"):
+        raise ValueError(f"{html} is there and is no page; write into another file.")
+    if json is not None and ((json.exists() and json.name in OWN) or not _begins_like(json, b"{", b"[")):
+        raise ValueError(f"{json} is there and was not written by --json; write into another file.")
+
+
+def _begins_like(path: Path, *beginnings: bytes) -> bool:
+    """Whether there is nothing to lose: no file, an empty one, or one that begins so."""
+    if not path.is_file():  # nor a device or a pipe
+        return True
+    with path.open("rb") as file:
+        return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(beginnings) or path.stat().st_size == 0
+
+
+def text_of(path: Path) -> str:
+    """What a file says; of a pipe or a device, which might never end, an OSError."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no file")
+    return path.read_text(encoding="utf-8")
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a text. Only \\n ends one, where str.splitlines knows ten more signs; a byte order mark is none."""
+    text = text_of(path).removeprefix("\ufeff")
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def put_json(path: Path, value: Any) -> None:

@@ -88,6 +88,7 @@ class _Twice(torch.autograd.Function):
             value = cache.loss(*leaves, **more)
         if not isinstance(value, Tensor) or value.ndim:
             raise ValueError("a cached loss must give one number; use reduction='mean' or 'sum'.")
+        _refuse_strangers(value, [*leaves, *learning])
         ctx.cache, ctx.learning, ctx.leaves, ctx.value = cache, learning, leaves, value
         ctx.parts = list(zip((part for parts in chunks for part in parts), states, strict=True))
         ctx.sizes = [[len(z) for z in each] for each in embedded]
@@ -115,6 +116,22 @@ class _Twice(torch.autograd.Function):
         take_chance(after)
         ctx.value = ctx.leaves = ctx.parts = None
         return (None, None, None, *own)
+
+
+def _refuse_strangers(value: Tensor, known: Sequence[Tensor]) -> None:
+    """Refuse a loss that learns something of which the cache would not know: it would get no gradient."""
+    ours, seen, left = {id(tensor) for tensor in known}, set(), [value.grad_fn]
+    while left:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if id(getattr(node, "variable", known[0])) not in ours:
+            raise ValueError(
+                "the loss learns something that is in no module the cache knows, such as a temperature in a function; "
+                "give that module: cached(…, module=loss)."
+            )
+        left += [following for following, _ in node.next_functions]
 
 
 def _gradients(
@@ -190,6 +207,8 @@ def still(module: nn.Module) -> Iterator[None]:
     norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
     moving = [(m, m.momentum) for m in norms if m.momentum is not None]
     counting = [(b, b.clone()) for m in norms if m.momentum is None for b in m.buffers()]
+    tracked = [m.num_batches_tracked for m, _ in moving if m.num_batches_tracked is not None]
+    counting += [(b, b.clone()) for b in tracked]
     for m, _ in moving:
         m.momentum = 0.0
     try:

@@ -1,15 +1,26 @@
-"""What an adversary found by reading the code (2026-11-18): results that were wrong without a word, files that were lost."""
+"""What an adversary found by reading (2026-11-18): results that were wrong without a word, files that were lost."""
 
 import io
+import json
+import os
+import resource
+import shutil
 import tarfile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 from PIL import Image
 
+from isotherm import cached, files, inspect, measures
 from isotherm.cli import main
 from isotherm.data.pairs import load_pairs
 from isotherm.data.sets import load
+from isotherm.measures.retrieval import retrieval
+from isotherm.nn import NTXentLoss
+from isotherm.temperature import Learnable
 
 COLOURS = {"ant": (255, 0, 0), "bee": (0, 255, 0), "cat": (0, 0, 255)}
 
@@ -99,3 +110,268 @@ def test_shards_of_captions_of_one_part_are_not_another_s(tmp_path):
     for i in range(2):
         tar(tmp_path / f"c/train-{i}.tar", ["0001", "0002"], txt=b"an ant")
     assert len(load_pairs(f"shards:{tmp_path}/c", size=16).ids.unique()) == 4
+
+
+# --- files that were lost
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("adversary") / "r"
+    small = ["--data", "digits", "--images", "100", "--steps", "2", "--batch", "50", "--encoder.widths", "[8]"]
+    assert main(["train", *small, "--out", str(out)]) == 0
+    return out
+
+
+def test_a_model_is_replaced_only_by_one_that_is_whole(run, tmp_path, capsys):
+    assert main(["push", str(run), "model", "--map", "none"]) == 0
+    before = {p.name: p.read_bytes() for p in (tmp_path / "model").iterdir()}
+    assert main(["push", "typo", "model", "--replace", "--map", "none"]) == 2
+    assert {p.name: p.read_bytes() for p in (tmp_path / "model").iterdir()} == before
+    (tmp_path / "model/README.md").write_text("another")
+    assert main(["push", str(run), "model", "--replace", "--map", "none"]) == 0
+    assert (tmp_path / "model/README.md").read_bytes() == before["README.md"]
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_an_export_leaves_the_card_of_a_run(run, capsys):
+    card = (run / "encoder.json").read_bytes()
+    assert main(["export", str(run), "--to", "onnx", "--out", str(run / "encoder.onnx")]) == 2
+    assert "encoder.json" in capsys.readouterr().err
+    assert (run / "encoder.json").read_bytes() == card
+
+
+def test_numbers_and_pages_replace_numbers_and_pages_alone(run, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    np.save("z.npy", rng.normal(size=(60, 4)))
+    np.save("y.npy", np.arange(60) % 3)
+    np.savez("t.npz", texts=rng.normal(size=(60, 4)))
+    (tmp_path / "notes.txt").write_text("mine")
+    kept = {p: p.read_bytes() for p in (*tmp_path.glob("*.np?"), tmp_path / "notes.txt", *run.iterdir()) if p.is_file()}
+    result = run / "result.json"
+    for words in (
+        ["inspect", "z.npy", "--labels", "y.npy", "--json", "y.npy"],
+        ["inspect", "z.npy", "--labels", "y.npy", "--html", "y.npy"],
+        ["inspect", "z.npy", "--pairs", "t.npz:texts", "--json", "t.npz"],
+        ["inspect", "z.npy", "--json", "notes.txt"],
+        ["compare", "z.npy", "z.npy", "--labels", "y.npy", "--json", "y.npy"],
+        ["evaluate", str(run), "--json", str(result)],
+        ["evaluate", str(run), "--json", str(run / "config.yaml")],
+        ["inspect", "z.npy", "--html", "a.html", "--json", f"../{tmp_path.name}/a.html"],
+    ):
+        assert main(words) == 2, words
+    assert {p: p.read_bytes() for p in kept} == kept
+    for _ in range(2):  # one's own output may be written again
+        assert main(["inspect", "z.npy", "--html", "a.html", "--json", "a.json", "--map", "none"]) == 0
+
+
+def test_a_name_with_a_line_separator_does_not_break_records(tmp_path, capsys):
+    separated = f"m{chr(0x2028)}n.py"
+    (tmp_path / separated).write_text("from isotherm.nn import NTXentLoss\n\n\nclass MyLoss(NTXentLoss):\n    pass\n")
+    small = ["--data", "digits", "--images", "100", "--batch", "50", "--encoder.widths", "[8]", "--steps", "2"]
+    grid = ["grid", "--vary", f"loss=./{separated}:MyLoss", *small, "--seeds", "1", "--workers", "1", "--out", "g"]
+    assert main(grid) == 0
+    assert main(["report", "g", "--trust-code"]) == 0
+
+
+# --- told as one, or of another time
+
+
+def test_two_losses_of_one_name_are_two_rows(tmp_path, capsys):
+    for folder, tau in (("la", 0.2), ("lb", 5.0)):
+        (tmp_path / folder).mkdir()
+        loss = f"class MyLoss(NTXentLoss):\n    def __init__(self):\n        super().__init__({tau})\n"
+        (tmp_path / folder / "mine.py").write_text(f"from isotherm.nn import NTXentLoss\n\n\n{loss}")
+    small = ["--data", "digits", "--images", "100", "--batch", "50", "--encoder.widths", "[8]", "--steps", "2"]
+    vary = "loss=./la/mine.py:MyLoss,./lb/mine.py:MyLoss"
+    assert main(["grid", "--vary", vary, *small, "--seeds", "1", "--workers", "1", "--out", "g"]) == 0
+    text = (tmp_path / "g/report.md").read_text()
+    assert "./la/mine.py:MyLoss" in text
+    assert "./lb/mine.py:MyLoss" in text
+
+
+SUITE = (
+    "name: own\nsets:\n  - {name: fold, data: 'folder:fold', metric: accuracy, shots: 5}\nprobes: [knn]\nseeds: [0]\n"
+)
+
+
+def test_what_a_suite_kept_is_of_the_data_at_hand(run, tmp_path, capsys):
+    for part in ("train", "test"):
+        put(tmp_path / "fold" / part, COLOURS, 10)
+    (tmp_path / "s.yaml").write_text(SUITE)
+    said = []
+    for _ in range(2):
+        assert main(["evaluate", str(run), "--suite", "s.yaml", "--out", "kept", "--json", "s.json"]) == 0
+        said.append((tmp_path / "s.json").read_text())
+        for a, b in (("ant", "x"), ("bee", "ant"), ("x", "bee")):
+            (tmp_path / "fold/test" / a).rename(tmp_path / "fold/test" / b)
+    assert said[0] != said[1]
+
+
+def test_other_shots_are_not_compared(run, tmp_path, capsys):
+    for part in ("train", "test"):
+        put(tmp_path / "fold" / part, COLOURS, 10)
+    (tmp_path / "s.yaml").write_text(SUITE)
+    for shots in ("1", "5"):
+        words = ["evaluate", str(run), "--suite", "s.yaml", "--shots", shots, "--json", f"{shots}.json"]
+        assert main(words) == 0
+    assert main(["compare", "--suite", "s.yaml", "1.json", "5.json"]) == 2
+    assert "nothing in common" in capsys.readouterr().err
+
+
+# --- tables
+
+
+def health_of(tmp_path, *words):
+    assert main(["inspect", *words, "--json", "h.json"]) == 0
+    return json.loads((tmp_path / "h.json").read_text())
+
+
+def test_tables_are_read_as_they_are_meant(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(60, 4)), np.arange(60) % 3
+    rows = [",".join(map(str, row)) for row in z.tolist()]
+    (tmp_path / "pandas.csv").write_text("\n".join(["0,1,2,3", *rows]) + "\n")
+    (tmp_path / "mark.csv").write_text("\n".join(rows) + "\n", encoding="utf-8-sig")
+    labelled = [f"{float(label)},{row}" for label, row in zip(y, rows, strict=True)]
+    (tmp_path / "labelled.csv").write_text("\n".join(["label,a,b,c,d", *labelled]) + "\n", encoding="utf-8-sig")
+    (tmp_path / "y.txt").write_text("".join(f"class{label}\n" for label in y), encoding="utf-8-sig")
+    for name in ("pandas.csv", "mark.csv", "labelled.csv"):
+        read = inspect.read(tmp_path / name)
+        assert torch.allclose(read.z, torch.from_numpy(z).float()), name
+    assert read.classes == ("0", "1", "2")
+    assert inspect.read(tmp_path / "mark.csv", str(tmp_path / "y.txt")).classes == ("class0", "class1", "class2")
+    (tmp_path / "twice.csv").write_text("a,b,a,b\n" + "\n".join(rows) + "\n")
+    with pytest.raises(ValueError, match="more than one column 'a'"):
+        inspect.read(tmp_path / "twice.csv")
+    minus = [f"{label}.0,{row}" for label, row in zip(y - 1, rows, strict=True)]
+    (tmp_path / "minus.csv").write_text("\n".join(["label,a,b,c,d", *minus]) + "\n")
+    read = inspect.read(tmp_path / "minus.csv")
+    assert (read.classes, int(read.labels.min())) == (("0", "1"), -1)
+    np.save("large.npy", y * 1e30)
+    with pytest.raises(ValueError, match="beyond 2⁵³"):
+        inspect.read(tmp_path / "mark.csv", "large.npy")
+
+
+def test_parquet_rows_keep_their_numbers(tmp_path):
+    ragged = [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]] * 20
+    pq.write_table(pa.table({"z": ragged}), tmp_path / "ragged.parquet")
+    with pytest.raises(ValueError, match="are not all 2 wide"):
+        inspect.read(tmp_path / "ragged.parquet")
+    z = np.random.default_rng(0).normal(size=(60, 4)).tolist()
+    labels = [None, *((1 << 60) + i % 4 for i in range(59))]
+    pq.write_table(pa.table({"z": z, "label": pa.array(labels, pa.int64())}), tmp_path / "large.parquet")
+    assert len(inspect.read(tmp_path / "large.parquet", "label", drop=True).classes) == 4
+
+
+def test_a_long_label_takes_its_own_room(tmp_path):
+    np.save("z.npy", np.random.default_rng(0).normal(size=(3000, 4)))
+    (tmp_path / "y.txt").write_text("".join(f"{i % 5}\n" for i in range(2999)) + "x" * 50_000 + "\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert len(inspect.read("z.npy", "y.txt").classes) == 6
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_a_sample_says_that_it_is_one(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    np.save("i.npy", rng.normal(size=(600, 8)))
+    np.save("t.npy", rng.normal(size=(600, 8)))
+    for words in (["i.npy", "--pairs", "t.npy"], ["i.npy"]):
+        assert main(["inspect", *words, "--sample", "300"]) == 0
+        assert "A sample" in capsys.readouterr().out
+    np.save("j.npy", 5 + rng.normal(size=(1200, 8)))
+    assert main(["compare", "i.npy", "j.npy", "--sample", "300"]) == 0
+    assert inspect.compare(["i.npy", "j.npy"], inspect.Reading(sample=300)).verdict.level == "look"
+
+
+def test_lines_end_where_the_text_says(run, tmp_path):
+    (tmp_path / "l.txt").write_text("one\x0ctwo\nthree" + chr(0x2028) + "four\nfive" + chr(0x85) + "six\n")
+    assert len(files.lines(tmp_path / "l.txt")) == 3
+
+
+# --- without an end, or a traceback
+
+
+def test_a_pipe_is_not_waited_for(run, tmp_path, capsys):
+    for name in ("p.npy", "p.csv", "p.yaml"):
+        os.mkfifo(tmp_path / name)
+    np.save("z.npy", np.random.default_rng(0).normal(size=(60, 4)))
+    shutil.copytree(run, tmp_path / "piped")
+    (tmp_path / "piped/result.json").unlink()
+    os.mkfifo(tmp_path / "piped/result.json")
+    for words in (
+        ["inspect", "p.npy"],
+        ["inspect", "p.csv"],
+        ["inspect", "z.npy", "--labels", "p.csv"],
+        ["train", "--config", "p.yaml", "--out", "x"],
+        ["compare", "piped", str(run)],
+    ):
+        assert main(words) == 2, words
+    assert main(["runs", "."]) == 0
+
+
+def test_options_that_would_do_nothing_are_refused(run, capsys):
+    for words in (["--shots", "20"], ["--size", "99"], ["--epochs", "1"], ["--zeroshot", "none"], ["--prompt", "a {}"]):
+        assert main(["evaluate", str(run), *words]) == 2, words
+    assert main(["compare", str(run), str(run), "--shots", "3"]) == 2
+
+
+def test_damaged_results_of_a_suite_are_refused(tmp_path, capsys):
+    whole = {"set": "a", "probe": "knn", "metric": "accuracy", "values": [0.5], "seeds": [0], "asked": "x"}
+    for changed in ({"values": [], "seeds": []}, {"metric": "bogus"}, {"right": ["AA=="], "n": 1_500_000_000}):
+        said = {"suite": "s", "model": "m", "unfinished": "", "notes": [], "skipped": [], "measured": [whole | changed]}
+        (tmp_path / "h.json").write_text(json.dumps(said))
+        assert main(["compare", "--suite", "elevater", "h.json", "h.json"]) == 2, changed
+
+
+def test_odd_looks_seeds_and_measures_of_a_study_are_refused_or_left_alone(tmp_path, capsys):
+    small = ["--data", "digits", "--images", "100", "--batch", "50", "--encoder.widths", "[8]", "--steps", "2"]
+    assert main(["grid", "--vary", "lr=0.1", *small, "--seeds", "1", "--workers", "1", "--out", "g"]) == 0
+    again = ["study", "g/grid_study.py", "--scale", "cpu", "--out", "g", "--workers", "1"]
+    (tmp_path / "g/looks.json").write_text('{"seeds": {}, "looks": [{"runs": 1, "seconds": 1, "verdicts": [1]}]}')
+    assert main(["report", "g", "--trust-code"]) == 0
+    (tmp_path / "g/looks.json").write_text('{"seeds": {"runs, lr 0.1": 1000000000}, "looks": []}')
+    assert main(again) == 0
+    about = json.loads((tmp_path / "g/study.json").read_text())
+    (tmp_path / "g/study.json").write_text(json.dumps(about | {"seeds": 10**9}))
+    capsys.readouterr()
+    assert main(again) == 2
+    assert "10,000 are the most" in capsys.readouterr().err
+    (tmp_path / "g/study.json").write_text(json.dumps(about))
+    (measured,) = tmp_path.glob("g/runs/*/measured.json")
+    measured.write_text(json.dumps(json.loads(measured.read_text()) | {"measures": []}))
+    (tmp_path / "g/records.jsonl").unlink()
+    assert main(again) == 0
+    (config,) = tmp_path.glob("g/runs/*/config.yaml")
+    config.write_text(config.read_text().replace("seed: 0", "seed: abc"))
+    assert main(["runs", "g", "--sort", "seed"]) == 0
+
+
+# --- the gradient cache
+
+
+def test_a_cached_loss_learns_all_that_it_knows_or_is_refused():
+    loss, encoder = NTXentLoss(temperature=Learnable(0.5)), torch.nn.Linear(6, 4)
+    a, b = torch.randn(8, 6), torch.randn(8, 6)
+
+    def doubled(p, q):
+        return 2 * loss(p, q)
+
+    with pytest.raises(ValueError, match="module=loss"):
+        cached(doubled, encoder, chunk=4)(a, b)
+    cached(doubled, encoder, chunk=4, module=loss)(a, b).backward()
+    assert all(p.grad is not None for p in loss.parameters())
+
+
+def test_a_cached_pass_counts_each_chunk_once():
+    encoder = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.BatchNorm1d(4))
+    cached(NTXentLoss(), encoder, chunk=4)(torch.randn(8, 6), torch.randn(8, 6)).backward()
+    assert int(encoder[1].num_batches_tracked) == 4
+
+
+def test_one_point_finds_nothing_and_measures_take_arrays():
+    point = torch.nn.functional.normalize(torch.ones(50, 64) * 0.3, dim=1)
+    found = retrieval(point, point, torch.arange(50))
+    assert found.to_text.recalls[1] == 0
+    z, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
+    assert measures.interclass_uniformity(z, y) < 0

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isotherm import files
 from isotherm.bench.measure import Target
 from isotherm.bench.rivals import torchvision_that_imports
 from isotherm.data.images import Images
@@ -84,7 +85,7 @@ def _ours(folder: Path, number: int) -> tuple[float, float]:
     (folder / str(number)).mkdir()
     run = Run(fabric_for(config, place), config, place)
     run.to_the_end()
-    lines = [json.loads(line) for line in (folder / str(number) / names.METRICS).read_text().splitlines()]
+    lines = [json.loads(line) for line in files.lines(folder / str(number) / names.METRICS)]
     first, second = (line["seconds"] for line in lines if "epoch" in line)
     began = time.perf_counter()
     save_checkpoint(folder / str(number) / names.CHECKPOINT, run.state.saved({}, 0))

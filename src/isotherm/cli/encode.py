@@ -86,7 +86,7 @@ def run_encode(arguments: argparse.Namespace) -> None:
         if arguments.split and not sets:
             raise ValueError("--split is a part of a set; of files all are taken.")
         paths = [] if sets else [Path(name) for name in arguments.files]
-        check_places(json=arguments.out, read=paths)
+        check_places(out=arguments.out, read=paths)
         encoded = (
             embed_set(open_embedder(arguments.source), sets[0], arguments.split or "train", note)
             if sets
@@ -106,7 +106,7 @@ def run_search(arguments: argparse.Namespace) -> None:
 
     console = terminal.console(stderr=arguments.json == STDOUT)
     with terminal.mistakes(), terminal.progress(console) as note:
-        check_places(arguments.html, arguments.json)
+        check_places(arguments.html, arguments.json, [Path(arguments.images)])
         result = search(arguments.source, arguments.queries, arguments.images, arguments.top, note)
         if arguments.html:
             command = shlex.join(["isotherm", "search", arguments.source, *arguments.queries])

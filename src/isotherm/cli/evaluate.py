@@ -151,6 +151,7 @@ def _about_files(parser: argparse.ArgumentParser) -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     from isotherm import doors
+    from isotherm.evaluate import image_text
     from isotherm.evaluate.assessment import Options
     from isotherm.evaluate.choose import evaluator_of
     from isotherm.inspect import describe
@@ -161,8 +162,12 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     if arguments.on is not None or arguments.suite is not None:
         transfer.evaluate(arguments, console)
         return
+    transfer.refuse_without_data(arguments)
     with terminal.mistakes():
         evaluator = evaluator_of(arguments.source)
+    towers = {"zeroshot": arguments.zeroshot, "prompt": arguments.prompt, "class-names": arguments.class_names}
+    if (given := [name for name, value in towers.items() if value]) and evaluator is not image_text:
+        raise terminal.UsersMistake(f"--{given[0]} is for a run of images and text; {arguments.source} is none.")
     names = evaluator.USUAL
     if arguments.probe is not None:
         names = tuple(name.strip() for name in arguments.probe.split(",") if name.strip())
@@ -233,6 +238,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     if arguments.on is not None or arguments.suite is not None:
         transfer.compare(arguments, console)
         return
+    transfer.refuse_without_data(arguments)
     with terminal.mistakes(), terminal.progress(console) as note:
         note("examining", "")
         reading = inspection.Reading(

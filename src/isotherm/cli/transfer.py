@@ -54,6 +54,17 @@ def about_tuning(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", type=terminal.positive, metavar="N", help="training images of --on, at most")
 
 
+ON_OTHER_DATA = ("arch", "size", "normalize", "shots", "out", "epochs", "lr", "images")
+
+
+def refuse_without_data(arguments: argparse.Namespace) -> None:
+    """Refuse what says something of other data where none is named: it would do nothing."""
+    given = [name for name in ON_OTHER_DATA if getattr(arguments, name, None) is not None]
+    given += ["recipe"] * (getattr(arguments, "recipe", "none") != "none")
+    if given:
+        raise terminal.UsersMistake(f"--{given[0]} belongs to --on and --suite; without one of them it does nothing.")
+
+
 def _rate(text: str) -> float | Literal["search"]:
     if text == "search":
         return "search"

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from isotherm import files
+
 IMAGENETTE = {
     "n01440764": "tench",
     "n02102040": "English springer",
@@ -36,7 +38,7 @@ def in_words(classes: Sequence[str], data: str) -> list[str]:
 def read_names(path: Path, classes: int) -> list[str]:
     """Names from a file, one per line."""
     try:
-        names = path.read_text(encoding="utf-8").splitlines()
+        names = files.lines(path)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from error
     while names and not names[-1].strip():

@@ -153,7 +153,7 @@ def _gather(paths: Sequence[Path]) -> tuple[list[Path], list[str], list[str]]:
     for path in paths:
         if path.suffix.lower() in TEXT and path.is_file():
             try:
-                lines = path.read_text(encoding="utf-8").splitlines()
+                lines = files.lines(path)
             except UnicodeDecodeError as error:
                 raise ValueError(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from error
             kept = [line.strip() for line in lines if line.strip()]

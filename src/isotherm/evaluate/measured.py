@@ -16,7 +16,7 @@ from torch import Tensor
 from isotherm import __version__
 from isotherm.evaluate.assessment import Table
 from isotherm.evaluate.suite import TITLES
-from isotherm.files import Json
+from isotherm.files import Json, text_of
 from isotherm.inspect.health import Health
 
 
@@ -37,6 +37,22 @@ class Measured:
     """What an item counts where not all count the same: float32."""
     n: int = 0
     notes: tuple[str, ...] = ()
+    shots: int | None = None
+    """Training images per class; None: all."""
+    epochs: int | None = None
+    """Of fine-tuning."""
+
+    def __post_init__(self) -> None:
+        numbers = all(isinstance(v, float | int) for v in self.values) and all(isinstance(s, int) for s in self.seeds)
+        if not self.values or len(self.values) != len(self.seeds) or not numbers or self.metric not in TITLES:
+            raise ValueError("a value for each seed, by a metric that is known, is wanted")
+        if self.right and (len(self.right) != len(self.values) or self.n > 8 * min(map(len, self.right))):
+            raise ValueError("a bit for each test item is wanted, for each seed")
+
+    @property
+    def like(self) -> tuple[object, ...]:
+        """What must be the same where two are compared."""
+        return self.metric, self.seeds, self.asked, self.shots, self.epochs
 
     @property
     def mean(self) -> float:
@@ -127,7 +143,7 @@ def _cell(measured: Measured | None) -> str:
 def read_suited(path: Path) -> Suited:
     """What `--json` wrote."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = json.loads(text_of(path))
         measured = tuple(Measured.from_dict(m) for m in said["measured"])
         skipped = tuple((str(a), str(b)) for a, b in said["skipped"])
         return Suited(said["suite"], said["model"], measured, skipped, said["unfinished"], tuple(said["notes"]))

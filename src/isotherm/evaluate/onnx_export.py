@@ -5,6 +5,7 @@ Images: NAME.onnx and NAME.json. Sentences: the tokenizer, too, as NAME.tokenize
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ def export_onnx(source: str, out: Path, wanted: Wanted, opset: int = onnx_graph.
     """Write the graph and what belongs to it; and what is to be said of a run that has not ended."""
     if out.suffix != ".onnx":
         raise ValueError(f"--out must end in .onnx, got '{out}'.")
-    files.check_places(json=out)
+    files.check_places(out=out)
+    _refuse_another_s(out.with_suffix(".json"))
     path = Path(source)
     if modality_at(path) is ImageTextModality:
         raise ValueError(
@@ -37,6 +39,20 @@ def export_onnx(source: str, out: Path, wanted: Wanted, opset: int = onnx_graph.
         return _export_text(encoder, path.name, out, opset), runs.unfinished(path)
     model = open_model(source, wanted)
     return _export_images(model, out, opset), model.unfinished
+
+
+def _refuse_another_s(beside: Path) -> None:
+    """What is written beside the graph may replace what an export wrote there, and nothing else."""
+    if not beside.exists():
+        return
+    try:
+        ours = "opset" in json.loads(beside.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        ours = False
+    if not ours:
+        raise ValueError(
+            f"{beside}, which goes beside the graph, is there and is of something else; name another --out."
+        )
 
 
 def _export_images(model: Model, out: Path, opset: int) -> Graph:

@@ -80,7 +80,7 @@ class SuiteComparison:
 
 
 def compare_suites(suited: Sequence[Suited]) -> SuiteComparison:
-    """Pair what was measured alike: the same set, probe, metric, seeds and test items."""
+    """Pair what was measured alike: the same set, probe, metric, seeds, shots and test items."""
     if len(suited) < 2:
         raise ValueError(f"compare --suite needs at least 2 models, got {len(suited)}.")
     notes: list[str] = []
@@ -92,8 +92,9 @@ def compare_suites(suited: Sequence[Suited]) -> SuiteComparison:
             that = theirs.get((mine.set, mine.probe))
             if that is None:
                 notes.append(f"{mine.set}, {mine.probe}: only {suited[0].model} has it")
-            elif (mine.metric, mine.seeds, mine.asked) != (that.metric, that.seeds, that.asked):
-                notes.append(f"{mine.set}, {mine.probe}: asked of other items, seeds or by another metric; left out")
+            elif mine.like != that.like:
+                unlike = "asked of other items, with other seeds, shots or epochs, or by another metric"
+                notes.append(f"{mine.set}, {mine.probe}: {unlike}; left out")
             else:
                 pairs.append(Pair(mine, that, difference(mine, that)))
         if not pairs:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from isotherm.data import fingerprints
 from isotherm.data.images import Images
 from isotherm.evaluate.assessment import Note
 from isotherm.evaluate.measured import Measured, Suited
@@ -83,6 +84,7 @@ class Job:
         total = sum(float(p.double().abs().sum()) for p in model.encoder.state_dict().values())
         how = [SEARCHED, DECAYS, HELD_OUT, NEIGHBOURS]
         told = [how, vars(self.entry), probe, self.suite.seeds, self.suite.epochs, model.size, model.recipe.mean, total]
+        told.append(self.data)
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
         name = "".join(c if c.isalnum() else "-" for c in self.entry.name)[-40:]
         return self.out / f"{name}-{probe}-{digest}.{ending}"
@@ -95,6 +97,11 @@ class Job:
             kind = "may show several classes: its metric is 11-point-map" if target.several else "shows one class"
             raise ValueError(f"an image of {self.entry.name} {kind}, got {self.entry.metric}.")
         return target
+
+    @cached_property
+    def data(self) -> list[str]:
+        """What tells the images at hand from others of the same name."""
+        return [fingerprints.of_images(part) for part in (self.target.train, self.target.test)]
 
     @cached_property
     def classes(self) -> int:
@@ -144,6 +151,8 @@ class Job:
             Measured.weighed(_weights(test.labels)) if entry.metric == "mean-per-class" else "",
             len(test),
             self.target.notes,
+            entry.shots,
+            self.suite.epochs if probe == "finetune" else None,
         )
 
     def _logits(self, probe: str, seed: int) -> Tensor:

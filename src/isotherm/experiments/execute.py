@@ -100,7 +100,7 @@ def about(folder: Path) -> About:
 
 def _about(path: Path) -> About:
     try:
-        stored = json.loads(path.read_text())
+        stored = json.loads(files.text_of(path))
         known = {f.name: stored[f.name] for f in fields(About) if f.name in stored}
         for name, value in known.items():
             if not isinstance(value, int | None if name == "seeds" else str):

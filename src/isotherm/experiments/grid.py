@@ -43,10 +43,14 @@ def source(vary: Sequence[str], words: Sequence[str], seeds: int, command: Seque
         raise ValueError("a grid needs something to vary: --vary loss.temperature=0.05,0.1,0.2")
     along = {k: v for k, v in varied.items() if all(isinstance(each, int | float) for each in v)}
     named = {k: v for k, v in varied.items() if k not in along}
-    arms, labels = [], []
-    for values in itertools.product(*named.values()):
-        labels.append(", ".join(_label(v) for v in values) or "runs")
-        arms.append(f"Arm({labels[-1]!r}, {dict(zip(named, values, strict=True))!r}, {along!r})")
+    combinations = list(itertools.product(*named.values()))
+    labels = [", ".join(_label(v) for v in values) or "runs" for values in combinations]
+    if len(set(labels)) < len(labels):  # ./a/mine.py:Loss and ./b/mine.py:Loss
+        labels = [", ".join(map(str, values)) for values in combinations]
+    arms = [
+        f"Arm({label!r}, {dict(zip(named, values, strict=True))!r}, {along!r})"
+        for label, values in zip(labels, combinations, strict=True)
+    ]
     figures = [
         f"Figure({f'Against {key}'!r}, 'ours', Against({labels!r}, {key!r}, {key!r}, {MEASURED!r}))"
         for key in along

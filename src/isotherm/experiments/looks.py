@@ -18,6 +18,7 @@ from isotherm import files
 from isotherm.experiments.claims.decision import MOST_SEEDS
 from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.judging import Judged
+from isotherm.experiments.points import MANY_SEEDS
 from isotherm.experiments.records import Records
 from isotherm.experiments.study import Where
 
@@ -53,11 +54,14 @@ class Looks:
     def of(cls, folder: Path) -> Looks:
         """What a folder has of them; damaged or none: nothing has been added."""
         try:
-            stored = json.loads((folder / FILE).read_text())
+            stored = json.loads(files.text_of(folder / FILE))
             known = [f.name for f in fields(Look)]
             looks = [Look(**{name: look[name] for name in known if name in look}) for look in stored["looks"]]
-            return cls(folder, {str(k): int(v) for k, v in stored["seeds"].items()}, looks)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            seeds = {str(k): int(v) for k, v in stored["seeds"].items()}
+            if any(n > MANY_SEEDS for n in seeds.values()) or not all(isinstance(a.verdicts, dict) for a in looks):
+                return cls(folder)
+            return cls(folder, seeds, looks)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return cls(folder)
 
     def write(self) -> None:

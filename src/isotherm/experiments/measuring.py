@@ -37,7 +37,7 @@ KEPT = 1000
 def done(folder: Path, groups: Sequence[str] = ()) -> Measured | None:
     """What a finished run has in its folder, if these groups are among it."""
     try:
-        measured = Measured.of(json.loads((folder / MEASURED).read_text()))
+        measured = Measured.of(json.loads(files.text_of(folder / MEASURED)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there, or damaged: measured again
         return None
     return measured if measured.has(groups) and (folder / EMBEDDING).exists() else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -16,6 +16,9 @@ from isotherm.measures.catalogue import in_groups, measures
 from isotherm.train.commandline import configure
 from isotherm.train.config import Config
 from isotherm.train.layers import merge, nested
+
+MANY_SEEDS = 10_000
+"""A claim that needs more is not worth its runs."""
 
 
 def expand(
@@ -34,6 +37,8 @@ def expand(
     if scale not in study.scales:
         raise ValueError(f"study {study.name} has no scale '{scale}'; it has: {', '.join(study.scales)}.")
     size = study.scales[scale]
+    if (most := max(seeds or 0, size.seeds, *more.values())) > MANY_SEEDS:
+        raise ValueError(f"study {study.name} would have {most:,} seeds; {MANY_SEEDS:,} are the most.")
     data_name = str(data or size.settings.get("data") or study.base.get("data", "digits"))
     if ":" not in data_name and not is_text(data_name):
         sets.named(data_name)
@@ -42,10 +47,20 @@ def expand(
         for varied, own in itertools.groupby(_grid(arm, size, seeds, more), key=lambda each: each[0]):
             config = _config(study, arm, varied, size, data_name)  # slow, and the same for every seed
             points += [Point(arm.name, varied, seed, replace(config, seed=seed), groups) for _, seed in own]
+    _refuse_two_of_one_name(points)
     if not points:
         raise ValueError(f"study {study.name} has no runs at scale {scale}: give it arms, and values to vary.")
     doors.allow(*(name for point in points for name in doors.outside_names(point.config.as_dict())))
     return points
+
+
+def _refuse_two_of_one_name(points: Sequence[Point]) -> None:
+    """Refuse runs that differ and would be told as one: of arms of one name, at the same values."""
+    known: dict[tuple[str, int], str] = {}
+    for point in points:
+        label = Where(point.arm, point.varied).label
+        if known.setdefault((label, point.seed), point.config.key) != point.config.key:
+            raise ValueError(f"two arms of the study are called '{label}': their runs could not be told apart.")
 
 
 def _grid(arm: Arm, scale: Scale, seeds: int | None, more: Mapping[str, int]) -> Iterator[tuple[Settings, int]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from isotherm import files
 from isotherm.experiments.study import Settings, Where, run_name
 from isotherm.measures.measure import usable
 from isotherm.train.names import METRICS
@@ -336,7 +337,9 @@ def _check_types(stored: Any) -> None:
 
 
 def _check_words(stored: Settings) -> None:
-    """Refuse warnings, groups and versions that are no words."""
+    """Refuse warnings, groups and versions that are no words, and measures without names."""
+    if not isinstance(stored.get("measures", {}), dict):
+        raise TypeError("measures have names")
     for name in ("warnings", "groups"):
         if not all(isinstance(word, str) for word in stored.get(name) or ()):
             raise TypeError(f"{name} are words")
@@ -391,7 +394,7 @@ def as_lines(records: Iterable[Record]) -> str:
 def stored(path: Path, runs: Path) -> list[Record]:
     """The records of a file, if there is one; a ValueError if it is damaged."""
     try:
-        return [Record.from_json(line, runs) for line in path.read_text().splitlines()] if path.exists() else []
+        return [Record.from_json(line, runs) for line in files.lines(path)] if path.exists() else []
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path} is damaged or empty; the command that made the study writes it again.") from None
 

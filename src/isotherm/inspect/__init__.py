@@ -20,7 +20,7 @@ from isotherm.inspect.health import Health, examine, examine_embedding
 from isotherm.inspect.inspection import Inspection, inspection_of
 from isotherm.inspect.page import LAYOUTS, page_of
 from isotherm.inspect.pairs import PairHealth, examine_pairs, inspect_pairs, page_of_pairs
-from isotherm.inspect.reading import WHOLE, Embedding, Reading, read, seconds_for
+from isotherm.inspect.reading import WHOLE, Embedding, Reading, files_named, read, seconds_for
 from isotherm.report import Page
 
 __all__ = [
@@ -81,7 +81,7 @@ def run(
     """Read a file, examine it, and write the page and the numbers where asked; `note` hears how long it will take."""
     if layout not in LAYOUTS:
         raise ValueError(f"no layout '{layout}'; there is: {', '.join(LAYOUTS)}.")
-    output.check(Path(path))
+    output.check(Path(path), *reading.beside())
     embedding = reading.read(path)
     n, d = embedding.z.shape
     seconds = seconds_for(n, d)
@@ -96,7 +96,7 @@ def run(
 
 def run_pairs(path: Path | str, pairs: str, reading: Reading = WHOLE, output: Output = NOWHERE) -> PairHealth:
     """Read embeddings of images and of texts, examine them together, and write the page and the numbers where asked."""
-    output.check(Path(path), Path(pairs))
+    output.check(Path(path), *files_named(pairs), *reading.beside())
     health = inspect_pairs(path, pairs, reading)
     output.write(lambda: page_of_pairs(health, output.command), health.as_dict())
     return health
@@ -104,7 +104,7 @@ def run_pairs(path: Path | str, pairs: str, reading: Reading = WHOLE, output: Ou
 
 def run_compare(paths: Sequence[Path], reading: Reading = WHOLE, output: Output = NOWHERE) -> Comparison:
     """Compare files or runs, and write the page and the numbers where asked."""
-    output.check(*paths)
+    output.check(*paths, *reading.beside())
     comparison = compare(paths, reading)
     output.write(lambda: comparison_page.page_of(comparison, output.command), comparison.as_dict())
     return comparison

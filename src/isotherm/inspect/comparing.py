@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from isotherm.data.sets import SETS
-from isotherm.files import Json
+from isotherm.files import Json, text_of
 from isotherm.inspect.comparing_runs import Difference, RunFacts, differing, facts_of, paired
 from isotherm.inspect.health import Health, even_uniformity, examine_embedding, values_of
 from isotherm.inspect.reading import WHOLE, Embedding, Reading
@@ -173,7 +173,7 @@ def entry_of(path: Path, reading: Reading) -> Entry:
     if health.advice.low is not None and health.advice.high is not None:
         values |= {"recommended tau, from": health.advice.low, "recommended tau, to": health.advice.high}
     errors = _errors(embedding, values, reading.seed)
-    return Entry(embedding.name, values, health, errors, ("file", health.n), health.d)
+    return Entry(embedding.name, values, health, errors, ("file", embedding.total, health.n), health.d)
 
 
 def difference_cells(differences: Sequence[Difference]) -> list[list[str]]:
@@ -194,12 +194,12 @@ def _run(folder: Path) -> Entry:
     if not path.exists():
         raise ValueError(f"{folder} is no finished run: it has no result.json.")
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = json.loads(text_of(path))
         values = {str(k): float(v) for k, v in _flat(result["measures"]).items()}
         config = result.get("config", {})
         data, test = config.get("data"), config.get("test")
         width = config.get("head", {}).get("width") if config.get("head", {}).get("name") != "none" else None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: it holds no measures.") from error
     known = SETS[data].images.get(test) if data in SETS else None
     errors = {} if known is None else {k: _binomial(v, known) for k, v in values.items() if _is_accuracy(k)}

@@ -136,7 +136,7 @@ def _shown(value: Any) -> str:
 def _curves(path: Path) -> dict[str, tuple[Floats, Floats]]:
     """What a metrics file says step by step; lines that a kill left half written say nothing."""
     points: dict[str, list[tuple[float, float]]] = {what: [] for what in CURVES}
-    if path.exists():
+    if path.is_file():
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
                 try:

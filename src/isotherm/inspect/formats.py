@@ -33,6 +33,8 @@ def arrays(path: Path) -> dict[str, Column]:
         raise ValueError(f"{path} is a folder; an embedding file is wanted ({KNOWN}). A run: isotherm evaluate {path}")
     if not path.exists():
         raise ValueError(f"there is no file {path}.")
+    if not path.is_file():
+        raise ValueError(f"{path} is no file but a pipe or a device, which is not read.")
     kind = path.suffix.lower()
     if kind in PICKLES:
         raise ValueError(f"{path} is refused: {PICKLE}")

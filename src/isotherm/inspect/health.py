@@ -189,7 +189,16 @@ def examine_embedding(embedding: Embedding, seed: int = 0, sampled: bool = False
         dimensions=embedding.dimensions,
         seed=seed,
     )
-    return _with_errors(health, embedding, seed) if sampled and len(embedding.z) >= PARTS * LEAST else health
+    if not sampled:
+        return health
+    if len(embedding.z) >= PARTS * LEAST:
+        return _with_errors(health, embedding, seed)
+    text = (
+        f"A sample of {len(embedding.z):,} of {embedding.total:,} rows, too small to say its errors. Neighbours, and "
+    )
+    text += "whatever else depends on the number of rows, are the sample's own, not the file's."
+    note = Finding("look", text, f"{PARTS * LEAST:,} rows or more have errors", remark=True)
+    return dataclasses.replace(health, findings=(*health.findings, note))
 
 
 def _with_errors(health: Health, embedding: Embedding, seed: int) -> Health:

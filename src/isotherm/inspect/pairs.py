@@ -100,7 +100,11 @@ def inspect_pairs(path: Path | str, pairs: str, reading: Reading) -> PairHealth:
     if len(z) < 2:
         raise ValueError(f"{path} and {pairs} have {len(z)} pairs that can be used; at least 2 are needed.")
     name = f"{images.name} and {texts.name}"
-    return examine_pairs(z, y, owner, name, reading.seed, (*images.notes, *texts.notes))
+    notes = [*images.notes, *texts.notes]
+    if len(images.rows) < images.total and reading.sample is not None:
+        text = f"A sample: recall and ranks are among {len(z):,} of {images.total:,} images, easier than among all."
+        notes.append(Finding("look", text, "--sample", remark=True))
+    return examine_pairs(z, y, owner, name, reading.seed, tuple(notes))
 
 
 def _texts(path: Path, pairs: str, reading: Reading) -> Embedding:

@@ -6,6 +6,7 @@ What had to be changed on the way in (integers made floats, rows left out) is sa
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,18 @@ class Reading:
     def read(self, path: Path | str) -> Embedding:
         return read(path, self.labels, self.views, self.key, self.sample, self.seed, self.drop)
 
+    def beside(self) -> list[Path]:
+        """Other files that are read."""
+        return [*files_named(self.labels), *files_named(self.views)]
 
+
+def files_named(said: str | Path | None) -> list[Path]:
+    """The file that FILE or FILE:KEY names; none where it is a key of another."""
+    return [p for p in (Path(str(said)), Path(str(said).rpartition(":")[0])) if p.is_file()][:1]
+
+
+LARGEST_FLOAT = 2.0**53
+"""Whole numbers up to here are exact as float64."""
 WHOLE = Reading()
 """The file as it is."""
 
@@ -343,16 +355,30 @@ def _classes(raw: Any, name: str) -> tuple[Tensor, tuple[str, ...], Tensor]:
     if labels.dtype.kind == "f":
         if not np.isfinite(there).all() or (there != np.round(there)).any():
             raise ValueError(f"labels must be classes: integers or texts; {name} holds fractions or infinities.")
+        if (np.abs(there) > LARGEST_FLOAT).any():
+            raise ValueError(f"{name}: labels beyond 2⁵³ are not exact as floats; save them as integers or texts.")
         there = there.astype(np.int64)
     if labels.dtype.kind == "O":
-        there = there.astype(str)
+        there = np.array([str(label) for label in there], dtype=object if _long(there) else None)
     if labels.dtype.kind == "S":
         there = np.char.decode(there, "utf-8", "replace")
-    kinds, codes = np.unique(there, return_inverse=True)
+    kinds, codes = np.unique(_whole(there), return_inverse=True)
     unknown = [str(k) for k in kinds[:1]] == ["-1"] and all(str(k).lstrip("-").isdecimal() for k in kinds)
     whole = np.full(len(labels), -1, dtype=np.int64)
     whole[~missing] = codes - unknown
     return torch.from_numpy(whole), tuple(str(k) for k in kinds[int(unknown) :]), torch.from_numpy(missing)
+
+
+def _long(texts: Array) -> bool:
+    """Whether one is so long that an array in which each takes as much would be large."""
+    return max((len(str(text)) for text in texts), default=0) > 1000
+
+
+def _whole(texts: Array) -> Array:
+    """Texts that are all whole numbers, some with a decimal point, without it: 1.0 is the class 1."""
+    if texts.dtype.kind != "U" or not all(re.fullmatch(r"-?\d+(\.0*)?", text) for text in set(texts.tolist())):
+        return texts
+    return np.array([text.partition(".")[0] for text in texts.tolist()])
 
 
 def _missing(labels: Array) -> Array:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -12,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from isotherm import files
 from isotherm.inspect.column import FLOATS, LABEL_KEYS, Array, Column, at_hand
 from isotherm.inspect.dimensions import Kind, dimensions, is_number, kind_of, numbers_of
 
+LONG = 1000
+"""Letters beyond which a text is no label that many items have, nor a number."""
 Batches = Callable[[list[str]], Iterator[Any]]
 """The batches of these columns of a file, in order, as pyarrow has them."""
 
@@ -70,8 +74,9 @@ def _arrow(path: Path, schema: Any, n: int, batches: Batches) -> dict[str, Colum
         return take
 
     def plain(name: str) -> Callable[[Array | None], Array]:
-        return lambda rows: np.concatenate([b.column(0).to_numpy(zero_copy_only=False) for b in chosen([name], rows)])
+        return lambda rows: np.concatenate([_exact(b.column(0)) for b in chosen([name], rows)])
 
+    _refuse_twice(path, schema.names)
     columns: dict[str, Column] = {}
     kinds: dict[str, Kind] = {}
     listed = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -94,11 +99,23 @@ def _arrow(path: Path, schema: Any, n: int, batches: Batches) -> dict[str, Colum
     return columns
 
 
+def _exact(column: Any) -> Array:
+    """A column as an array; whole numbers of which some are missing stay whole, which in float64 large ones do not."""
+    import pyarrow as pa  # noqa: PLC0415 - extra `parquet`
+
+    if column.null_count and pa.types.is_integer(column.type):
+        return np.array(column.to_pylist(), dtype=object)
+    return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
 def _stacked(path: Path, name: str, column: Any, width: int) -> Array:
     """A column of lists as an array; what is missing is no number."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - extra `parquet`
+
     there = column.is_valid().to_numpy(zero_copy_only=False)
     flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
-    if len(flat) != there.sum() * width:
+    widths = pc.list_value_length(column).fill_null(width).to_numpy(zero_copy_only=False)
+    if len(flat) != there.sum() * width or (widths != width).any():
         raise ValueError(f"{path}: the rows of column '{name}' are not all {width} wide.")
     if there.all():
         return flat.reshape(-1, width)  # type: ignore[no-any-return]
@@ -119,7 +136,7 @@ def _width(batches: Iterator[Any]) -> int:
 def json_lines(path: Path) -> dict[str, Column]:
     """An object per line: lists of numbers are arrays, plain values columns; other values are left out."""
     rows: dict[int, dict[str, Any]] = {}
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -163,8 +180,12 @@ def _is_real(value: object) -> bool:
 
 
 def lines(path: Path) -> dict[str, Column]:
-    lines = np.array(path.read_text(encoding="utf-8").splitlines())
-    return {"": at_hand(lines)}
+    return {"": at_hand(_texts(files.lines(path)))}
+
+
+def _texts(values: Sequence[str]) -> Array:
+    """As an array, in which every text takes as much room as the longest: not of long ones."""
+    return np.array(values, dtype=object if max(map(len, values), default=0) > LONG else None)
 
 
 def csv_columns(path: Path) -> dict[str, Column]:
@@ -172,7 +193,7 @@ def csv_columns(path: Path) -> dict[str, Column]:
 
     Columns of numbers are one array, too: an embedding with a column a dimension.
     """
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         table = list(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
     while table and not table[-1]:
         table.pop()
@@ -181,17 +202,25 @@ def csv_columns(path: Path) -> dict[str, Column]:
     table = [row or [""] for row in table] if single else [row for row in table if row]
     if len({len(row) for row in table}) > 1:
         raise ValueError(f"{path} has rows of different lengths.{other_separator(path)}")
+    numbering = [str(i) for i in range(len(table[0]))] if len(table) > 1 else []  # as pandas heads what has no names
     if table and len(table[0]) == 1 and table[0][0].lower() not in LABEL_KEYS:
         table.insert(0, [""])
-    elif table and not (headed := not all(map(is_number, table[0]))):
+    elif table and not (headed := table[0] == numbering or not all(map(is_number, table[0]))):
         table.insert(0, [str(i) for i in range(len(table[0]))])
-    columns = {str(name): np.array(values) for name, *values in zip(*table, strict=True)}
+    _refuse_twice(path, table[0] if table else [])
+    columns = {str(name): _texts(values) for name, *values in zip(*table, strict=True)}
     result = {name: at_hand(values) for name, values in columns.items()}
     wide = dimensions({name: kind_of(values) for name, values in columns.items()}, headed)
     if wide:
         together = np.stack([numbers_of(columns[name]) for name in wide], 1)
         result[FLOATS] = replace(at_hand(together), dimensions=tuple(wide))
     return result
+
+
+def _refuse_twice(path: Path, names: Sequence[str]) -> None:
+    """Refuse columns of one name, of which one alone would be seen."""
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        raise ValueError(f"{path} has more than one column '{twice[0]}'; give each a name of its own.")
 
 
 def other_separator(path: Path) -> str:

@@ -88,6 +88,7 @@ def modality_gap(images: Tensor, texts: Tensor) -> float:
     return float((x - y).norm())
 
 
+@takes_arrays
 @torch.no_grad()
 def interclass_uniformity(z: Tensor, labels: Tensor) -> float:
     r"""How evenly the centres of the classes are spread.

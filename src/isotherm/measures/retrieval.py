@@ -19,6 +19,8 @@ from isotherm.pairing import unit
 CUTS = (1, 5, 10)
 AT_ONCE = 1 << 22
 """Similarities in memory at a time."""
+EQUAL = 8
+"""Similarities of unit vectors that differ by less than so many roundings are one."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def retrieval(images: Tensor, texts: Tensor, owner: Tensor, cuts: Sequence[int] 
 
 
 def ranks(queries: Tensor, candidates: Tensor, wanted: Tensor, item: Tensor) -> Tensor:
-    """For each query how many wrong candidates stand before its best right one, those equal to it among them.
+    """For each query how many wrong candidates stand before its best right one, those equal to it, but for rounding,
+    among them: one point finds nothing.
 
     Query i wants the candidates whose `item` is wanted[i].
     """
@@ -79,7 +82,7 @@ def ranks(queries: Tensor, candidates: Tensor, wanted: Tensor, item: Tensor) -> 
         s = queries[start : start + rows] @ candidates.T
         right = wanted[start : start + rows, None] == item
         best = s.masked_fill(~right, -torch.inf).amax(1, keepdim=True)
-        parts.append(((s >= best) & ~right).sum(1))
+        parts.append(((s >= best - EQUAL * torch.finfo(s.dtype).eps) & ~right).sum(1))
     return torch.cat(parts)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from isotherm.checks import at_least, not_negative, positive
+from isotherm.data import fingerprints
 from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.encoders.features import evaluating
@@ -121,7 +122,8 @@ def finetuned(
         for rate, decay in itertools.product(rates, decays)
     ]
     settings = {"epochs": epochs, "batch": tried[0].batch, "class_weights": task.weights.tolist(), "head": task.kind}
-    kept = Kept(keep, [settings, rates, decays, seed, size, train.ids.tolist(), recipe.name, _sum(encoder)])
+    data = None if keep is None else fingerprints.of_images(train)
+    kept = Kept(keep, [settings, rates, decays, seed, size, data, recipe.name, _sum(encoder)])
     how = tried[0] if len(tried) == 1 else _chosen(encoder, train, recipe, task, tried, kept, note)
     note(f"fine-tuning, {how.name}")
     logits = _logits(*_trained(encoder, train, recipe, task, how, kept), test, recipe, task, how)

@@ -25,7 +25,7 @@ TIMM = "timm"
 
 
 def write_model(run: Path, folder: Path, name: str, license: str | None, layout: str) -> list[str]:
-    """The model of a run in a new folder, whole or not at all; what is to be said of it."""
+    """The model of a run in a folder, whole or not at all, in place of one that was there; what is to be said of it."""
     facts = facts_of(run)
     part = files.beside(folder)
     try:
@@ -41,7 +41,11 @@ def write_model(run: Path, folder: Path, name: str, license: str | None, layout:
             except (ValueError, FileNotFoundError) as error:
                 notes.append(f"the card has no picture: {error}")
         files.write_text(part / CARD, card(facts, told))
+        former = files.beside(folder.with_name(f"{folder.name}.former"))
+        if folder.exists():
+            folder.rename(former)
         part.rename(folder)
+        shutil.rmtree(former, ignore_errors=True)
     except OSError as error:
         raise files.DiskFull(f"cannot write {folder}: {files.reason(error)}.") from error
     finally:

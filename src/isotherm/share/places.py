@@ -61,7 +61,7 @@ def pull(source: str, out: Path | None = None) -> Path:
 
 
 def _free(folder: Path, replace: bool) -> None:
-    """Refuse a place that is taken; a model of ours is taken away where that is asked."""
+    """Refuse a place that is taken, but for a model of ours where that is asked."""
     if not folder.parent.is_dir():
         raise ValueError(f"no folder {folder.parent} to write {folder.name} into.")
     if not folder.exists():
@@ -70,4 +70,3 @@ def _free(folder: Path, replace: bool) -> None:
         raise ValueError(f"{folder} is there already; name a folder that is not.")
     if shared_card(folder) is None:
         raise ValueError(f"{folder} holds no shared model; --replace replaces only those.")
-    shutil.rmtree(folder)

@@ -64,11 +64,12 @@ def on_all(act: Callable[[], Given], device: torch.device) -> Given:
     return result  # type: ignore[return-value]
 
 
-def refuse_unlike(config: Config, fingerprint: Callable[[], str], device: torch.device) -> None:
+def refuse_unlike(config: Config, exchange: str, fingerprint: Callable[[], str], device: torch.device) -> None:
     """Refuse processes that would train different runs together, and name one that differs from the rest."""
     if world.size() == 1:
         return
-    facts = {"settings": config.key, "data": fingerprint(), "versions": f"{__version__} {torch.__version__}"}
+    versions = f"{__version__} {torch.__version__}"
+    facts = {"settings": config.key, "exchange": exchange, "data": fingerprint(), "versions": versions}
     digests = [int(hashlib.sha256(fact.encode()).hexdigest()[:15], 16) for fact in facts.values()]
     everyone = world.everyone(digests, device)
     for what, numbers in zip(facts, zip(*everyone, strict=True), strict=True):

@@ -116,6 +116,8 @@ def flat(settings: Mapping[str, Any]) -> Settings:
 def read_yaml(path: Path) -> Settings:
     """The settings in a file. One that would unfold to more than any settings are, or for ever, is refused."""
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("it is no file")
         with path.open(encoding="utf-8") as file:
             text = file.read(LONGEST + 1)
         settings = bounded(text)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isotherm.files import text_of
 from isotherm.train.layers import read_yaml
 from isotherm.train.names import CONFIG, FAILURE, LOCK, METRICS, REPLAY, RESULT
 
@@ -55,14 +56,21 @@ def _listed(run: Path, folder: Path, now: float) -> Listed:
     try:
         config = read_yaml(run / CONFIG)
         last = _last(run / METRICS)
-        result = json.loads((run / RESULT).read_text()) if (run / RESULT).exists() else {}
+        result = json.loads(text_of(run / RESULT)) if (run / RESULT).exists() else {}
         knn = result.get("measures", {}).get("knn")
         state = "finished" if result else "running" if _held(run / LOCK) else _how_it_ended(run)
         method, loss = _name(config.get("method")), _name(config.get("loss"), first_setting=True)
-        data, seed, step = str(config.get("data")), config.get("seed"), int(result.get("steps", last.get("step", 0)))
+        data, seed, step = str(config.get("data")), _seed(config), int(result.get("steps", last.get("step", 0)))
     except (ValueError, TypeError, AttributeError, OSError, RecursionError):
         return Listed(path, "", "", "", None, 0, None, "damaged", age)
     return Listed(path, data, method, loss, seed, step, knn if isinstance(knn, float) else None, state, age)
+
+
+def _seed(config: dict[str, Any]) -> int | None:
+    seed = config.get("seed")
+    if seed is not None and not isinstance(seed, int):
+        raise ValueError(f"a seed is a whole number, not {seed!r:.20}")
+    return seed
 
 
 def _name(part: Any, first_setting: bool = False) -> str:
@@ -98,7 +106,7 @@ def _how_it_ended(run: Path) -> str:
 
 def _last(metrics: Path) -> dict[str, Any]:
     """The last whole line of a file of metrics, however long it is."""
-    if not metrics.exists():
+    if not metrics.is_file():
         return {}
     with metrics.open("rb") as file:
         file.seek(max(0, metrics.stat().st_size - TAIL))

@@ -159,7 +159,7 @@ class Run:
         on_processor = self.device.type == "cpu"  # where convolutions are a third faster so
         channels_last = on_processor if place.channels_last is None else place.channels_last
         built = on_all(lambda: self._built(channels_last), self.device)
-        refuse_unlike(config, built.material.fingerprint, self.device)
+        refuse_unlike(config, place.exchange, built.material.fingerprint, self.device)
         _by_the_first(built.material.check, self.device)
         self.loader = built.material.loader(built.method.network, self.device, place.prefetch)
         if config.batch // world.size() < 2 * config.parts and config.parts > 1:

@@ -108,8 +108,8 @@ def record(out: Path, config: Config) -> None:
 
 def read_result(out: Path) -> RunResult:
     try:
-        return RunResult.from_dict(json.loads((out / RESULT).read_text()))
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        return RunResult.from_dict(json.loads(files.text_of(out / RESULT)))
+    except (ValueError, TypeError, AttributeError, RecursionError, OSError):
         raise ValueError(f"{out / RESULT} is damaged; delete it, and --resume writes it again.") from None
 
 
@@ -185,7 +185,7 @@ def card_of(folder: Path) -> Settings | None:
 
 def _card(path: Path) -> Settings:
     try:
-        card = json.loads(path.read_text())
+        card = json.loads(files.text_of(path))
     except (ValueError, RecursionError):
         card = None
     if not isinstance(card, dict) or not ("model" in card or "encoder" in card):

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from isotherm import files
 from isotherm.checks import parameters
 from isotherm.encoders import Encoder
 from isotherm.encoders.text import TextEncoder
@@ -44,7 +45,7 @@ class Trained:
     @cached_property
     def curves(self) -> dict[str, list[tuple[int, float]]]:
         """What was logged on the way, by name: (step, value) each."""
-        lines = [json.loads(line) for line in (self.out / names.METRICS).read_text().splitlines()]
+        lines = [json.loads(line) for line in files.lines(self.out / names.METRICS)]
         curves: dict[str, list[tuple[int, float]]] = {}
         for line in lines:
             for name, value in line.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from isotherm import files
 from isotherm.train import names, runs
 from isotherm.train.result import RunResult
 
@@ -20,7 +21,7 @@ class TrainedRun:
 
     @property
     def last_loss(self) -> float | None:
-        lines = [json.loads(line) for line in (self.folder / names.METRICS).read_text().splitlines()]
+        lines = [json.loads(line) for line in files.lines(self.folder / names.METRICS)]
         losses = [line["loss_mean"] for line in lines if line.get("loss_mean") is not None]
         return losses[-1] if losses else None
 

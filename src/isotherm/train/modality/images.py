@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +16,6 @@ from isotherm.data.images import Images
 from isotherm.data.loaders.images import Loader
 from isotherm.data.parts import NoSplit
 from isotherm.data.sets import load
-from isotherm.data.undecoded import Undecoded
 from isotherm.encoders import NETWORKS, Encoder, encoder
 from isotherm.encoders.fitting import fitted
 from isotherm.encoders.text import is_text_encoder
@@ -175,21 +172,7 @@ class ImageModality:
         """Nothing: the images are where they are."""
 
     def fingerprint(self) -> str:
-        """What tells one set of images from another: ids, labels, 4 MB of their pixels, and a checksum of all."""
-        images = self.images
-        digest = hashlib.sha256(repr((tuple(images.pixels.shape), images.bits)).encode())
-        digest.update(images.ids.numpy().tobytes())
-        digest.update(images.labels.numpy().tobytes())
-        each = max(1, math.prod(images.shape))
-        some = torch.linspace(0, len(images) - 1, min(len(images), max(1, (1 << 22) // each))).long()
-        digest.update(images.at(some).contiguous().numpy().tobytes())
-        sample = digest.hexdigest()[:16]
-        if isinstance(images.pixels, Undecoded) or len(images) * each > fingerprints.READABLE:
-            return sample
-        rows = max(1, fingerprints.PIECE // each)
-        pixels = images.pixels
-        pieces = (pixels[i : i + rows].contiguous().numpy().data for i in range(0, len(images), rows))
-        return f"{sample}.{fingerprints.checksum(pieces)}"
+        return fingerprints.of_images(self.images)
 
     def export(self, out: Path, trained: nn.Module) -> None:
         """The encoder's weights, and a card that says how to build it."""
