@@ -372,6 +372,6 @@ def test_a_cached_pass_counts_each_chunk_once():
 def test_one_point_finds_nothing_and_measures_take_arrays():
     point = torch.nn.functional.normalize(torch.ones(50, 64) * 0.3, dim=1)
     found = retrieval(point, point, torch.arange(50))
-    assert found.to_text.recalls[1] == 0
+    assert found.image_to_text.recalls[1] == 0
     z, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
     assert measures.interclass_uniformity(z, y) < 0
