@@ -139,11 +139,18 @@ def test_a_process_that_was_given_something_else_is_named_before_the_first_step(
         ("kind.npy", "32", ["process 1 could not start; it says why", "uint8"]),
         ("missing.npy", "32", ["process 1 could not start; it says why", "missing.npy"]),
         ("same.npy", "64-true", ["process 1 has other settings than most of the 2 processes"] * 2),
+        ("same.npy", "ring", ["process 1 has other exchange than most of the 2 processes"] * 2),
     ]
     few = {**SMALL, "images": None, "batch": 16}
-    for file, precision, wanted in cases:
-        settings = [{**few, "data": f"arrays:{file}", "precision": p} for p in ("32", precision)]
-        words = [command(tmp_path / f"{file} {precision}", *WORDS, settings=each) for each in settings]
+    for file, other, wanted in cases:
+        ways = ("gather", "ring" if other == "ring" else "gather")
+        settings = [
+            {**few, "data": f"arrays:{file}", "precision": p} for p in ("32", "32" if other == "ring" else other)
+        ]
+        words = [
+            command(tmp_path / f"{file} {other}", *WORDS, "--exchange", way, settings=each)
+            for way, each in zip(ways, settings, strict=True)
+        ]
         with several(words.__getitem__, folders) as both:
             for process, part in zip(both, wanted, strict=True):
                 assert part in sentence(process, 2)
