@@ -375,3 +375,82 @@ def test_one_point_finds_nothing_and_measures_take_arrays():
     assert found.image_to_text.recalls[1] == 0
     z, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
     assert measures.interclass_uniformity(z, y) < 0
+
+
+# --- a second adversary, on the same day
+
+
+def test_a_list_of_the_training_part_alone_numbers_the_others_too(tmp_path):
+    for part in ("train", "test"):
+        put(tmp_path / "f" / part, ("ant", "bee"), 2)
+    (tmp_path / "f/train.txt").write_text("train/bee/0.png 0\ntrain/ant/0.png 1\n")
+    train, test = (load(f"folder:{tmp_path}/f", part, list="train.txt", size=16) for part in ("train", "test"))
+    assert train.classes == test.classes == ("bee", "ant")
+    assert test.labels.tolist() == [1, 1, 0, 0]
+
+
+def as_parquet(path, names, labels, kind=None):
+    image = io.BytesIO()
+    picture("ant", 0).save(image, "PNG")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    features = {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": names}}
+    about = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+    columns = {"image": [{"bytes": image.getvalue(), "path": None}] * len(labels), "label": pa.array(labels, kind)}
+    pq.write_table(pa.table(columns).replace_schema_metadata(about), path)
+
+
+def test_parquet_files_that_name_labels_otherwise_are_refused(tmp_path):
+    as_parquet(tmp_path / "p/train.parquet", ["cat", "dog"], [0, 1])
+    as_parquet(tmp_path / "p/test.parquet", ["dog", "cat"], [0, 1])
+    assert load(f"parquet:{tmp_path}/p", "train").classes == ("cat", "dog")
+    with pytest.raises(ValueError, match="in different orders"):
+        load(f"parquet:{tmp_path}/p", "test")
+    as_parquet(tmp_path / "q/train-0.parquet", ["cat", "dog"], [0, 1])
+    as_parquet(tmp_path / "q/train-1.parquet", ["dog", "cat"], [0, 1])
+    with pytest.raises(ValueError, match="in different orders"):
+        load(f"parquet:{tmp_path}/q", "train")
+    as_parquet(tmp_path / "u/train.parquet", ["cat", "dog"], [0, 1, None], pa.uint8())
+    assert load(f"parquet:{tmp_path}/u", "train").labels.tolist() == [0, 1, -1]
+
+
+SMALL_RUNS = ["--data", "digits", "--images", "100", "--epochs", "1", "--batch", "50", "--encoder.widths", "[8]"]
+
+
+def test_robustness_tells_losses_and_seeds_apart(tmp_path, capsys):
+    (tmp_path / "x").mkdir()
+    for name, tau in (("x/y.py", 0.1), ("x-y.py", 5.0)):
+        loss = f"class L(NTXentLoss):\n    def __init__(self):\n        super().__init__({tau})\n"
+        (tmp_path / name).write_text(f"from isotherm.nn import NTXentLoss\n\n\n{loss}")
+    words = ["robustness", *SMALL_RUNS, "--imbalance", "exponential", "--probe", "knn", "--out", "rob"]
+    assert main([*words, "--loss", "./x/y.py:L,./x-y.py:L", "--seeds", "0"]) == 0
+    assert len(list((tmp_path / "rob/runs").iterdir())) == 4
+    capsys.readouterr()
+    assert main([*words, "--seeds", "0,1,1"]) == 2
+    assert "names one twice" in capsys.readouterr().err
+
+
+def test_robustness_asks_for_the_label_that_was_named(tmp_path, capsys):
+    """One colour a coarse class: only by the label that was named can everything be right."""
+    for part in ("train", "test"):
+        for name, coarse in (("ant", 0), ("bee", 1)):
+            for i in range(10):
+                (tmp_path / "c" / part).mkdir(parents=True, exist_ok=True)
+                picture(name, i).save(tmp_path / "c" / part / f"{coarse}-{i}.png")
+        files_there = sorted((tmp_path / "c" / part).iterdir())
+        images = [{"bytes": file.read_bytes(), "path": None} for file in files_there]
+        columns = {"image": images, "label": [0, 1] * 10, "coarse_label": [int(f.name[0]) for f in files_there]}
+        (tmp_path / "p").mkdir(exist_ok=True)
+        names = {c: {"_type": "ClassLabel", "names": ["a", "b"]} for c in ("label", "coarse_label")}
+        about = {b"huggingface": json.dumps({"info": {"features": names}}).encode()}
+        pq.write_table(pa.table(columns).replace_schema_metadata(about), tmp_path / f"p/{part}.parquet")
+    words = ["robustness", "--data", "parquet:p", "--data.label", "coarse_label", "--epochs", "1", "--batch", "10"]
+    words += ["--encoder.widths", "[8]", "--imbalance", "linear", "--seeds", "0", "--probe", "knn", "--out", "rob"]
+    assert main([*words, "--json", "rob.json"]) == 0
+    assert json.loads((tmp_path / "rob.json").read_text())["rows"][0]["regular"] == [1.0]
+    assert main([*words, "--randbit", "2"]) == 2
+
+
+def test_a_rate_does_not_turn_negative(capsys):
+    words = ["train", *SMALL_RUNS, "--schedule", "step", "--milestones", "[0]", "--factor", "-1", "--out", "x"]
+    assert main(words) == 2
+    assert "factor" in capsys.readouterr().err

@@ -6,11 +6,12 @@ encoders are then probed on the whole, balanced set. The drop is paired, by seed
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -51,6 +52,8 @@ class Plan:
     def check(self) -> None:
         if not (self.losses and self.imbalances and self.seeds):
             raise ValueError("robustness needs at least one loss, one imbalance and one seed.")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"each seed is one run: {', '.join(map(str, self.seeds))} names one twice.")
         if REGULAR in self.imbalances:
             raise ValueError(f"'{REGULAR}' is what the others are compared with; name imbalances only.")
 
@@ -157,6 +160,8 @@ class Arms:
     def __init__(self, plan: Plan, note: Note) -> None:
         self.plan, self.note = plan, note
         self.on = plan.on
+        self.options: Mapping[str, Any] = {}
+        """Of the data, where it is the runs' own."""
         self.sizes: dict[str, tuple[int, int]] = {}
         self._right: dict[Path, Tensor] = {}
         self._targets: dict[tuple[int, int], Target] = {}
@@ -168,7 +173,10 @@ class Arms:
             configs = [self._parsed(loss, seed, more, self.plan.out)[0] for more in (regular, unequal)]
             whole, part = (len(images_of(config, config.split)) for config in configs)
             self.sizes[imbalance] = (part if self.plan.equal else whole), part
-            self.on = self.on or configs[0].data
+            if self.on is None:
+                self.on, self.options = configs[0].data, configs[0].data_options
+                if configs[0].randbit or configs[0].digits:
+                    raise ValueError("robustness is probed on plain images; leave --randbit and --digits out.")
         if self.plan.equal:
             regular["images"] = str(self.sizes[imbalance][1])
         return self.right(loss, seed, regular), self.right(loss, seed, unequal)
@@ -176,7 +184,9 @@ class Arms:
     def right(self, loss: str, seed: int, more: Mapping[str, str]) -> Tensor:
         """Of one run, which is trained or continued if need be."""
         name = "-".join([loss, *(f"{k}-{v}" for k, v in more.items()), f"seed-{seed}"])
-        out = self.plan.out / "runs" / re.sub(r"[^\w.-]+", "-", name)
+        plain = re.sub(r"[^\w.-]+", "-", name)
+        digest = hashlib.sha256(loss.encode()).hexdigest()[:8]  # x/y.py:L and x-y.py:L are two losses
+        out = self.plan.out / "runs" / (plain if plain == name else f"{plain}-{digest}")
         if out not in self._right:
             self.note(f"training {name}", "")
             config, place, _ = self._parsed(loss, seed, more, out)
@@ -204,7 +214,7 @@ class Arms:
         key = model.channels, model.size
         if key not in self._targets:
             assert self.on is not None
-            self._targets[key] = open_target(self.on, model)
+            self._targets[key] = open_target(self.on, model, options=self.options)
         target = self._targets[key]
         x, asked = target.features(model, "train"), target.features(model, "test")
         labels, classes = target.train.labels, len(target.train.classes) or None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -47,13 +49,20 @@ class Target:
         return features_of(model.encoder, images, model.recipe, model.size, layer=model.layer)
 
 
-def open_target(name: str, model: Model, at_most: int | None = None, seed: int = 0) -> Target:
+def open_target(
+    name: str,
+    model: Model,
+    at_most: int | None = None,
+    seed: int = 0,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Target:
     """Both parts of a set for a model; what cannot be asked about is left out and counted.
 
-    `at_most` takes a seeded choice of so many training images.
+    `at_most` takes a seeded choice of so many training images; `options` are the source's own, such as which column
+    has the labels.
     """
-    train = fitted(part_of(name, ("train",), model.size), model)
-    test = fitted(part_of(name, TESTS, model.size), model)
+    train = fitted(part_of(name, ("train",), model.size, options), model)
+    test = fitted(part_of(name, TESTS, model.size, options), model)
     notes = [f"{part}: {note}" for part, images in (("train", train), ("test", test)) for note in images.notes]
     if shows_several(train):
         return Target(name, _some(train, at_most, seed), test, True, tuple(notes))
@@ -71,12 +80,12 @@ def open_target(name: str, model: Model, at_most: int | None = None, seed: int =
     return Target(name, train, test, False, tuple(notes))
 
 
-def part_of(name: str, splits: tuple[str, ...], size: int) -> Images:
+def part_of(name: str, splits: tuple[str, ...], size: int, given: Mapping[str, Any] = MappingProxyType({})) -> Images:
     """The first of these splits that there is."""
     if outside_data.data_address(name) is not None:
-        return outside_data.images(name, splits[0], {})
+        return outside_data.images(name, splits[0], dict(given))
     there(name)
-    options: dict[str, Any] = {"size": size} if _takes_size(name) else {}
+    options: dict[str, Any] = ({"size": size} if _takes_size(name) else {}) | dict(given)
     problem: Exception | None = None
     for split in splits:
         try:

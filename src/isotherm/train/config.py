@@ -147,6 +147,7 @@ class Config:
         if self.seed >= 1 << 63:
             raise ValueError(f"seed must be below 2^63, got {self.seed}.")
         positive("trust", self.trust)
+        positive("factor", self.factor)
         if not 0 < self.lr < float("inf"):
             raise ValueError(f"lr must be positive, got {self.lr}.")
         if self.clip is not None and not self.clip > 0:

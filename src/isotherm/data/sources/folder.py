@@ -60,7 +60,7 @@ def read(
     if size < 1:
         raise ValueError(f"size must be 1 or more, got {size}.")
     listed = lists.find(path, split, list)
-    given = _in_folders(path, split, classes) if listed is None else listed.images(bad)
+    given = _in_folders(path, split, classes, list) if listed is None else listed.images(bad)
     folder, names, strangers, links = given.folder, given.classes, given.strangers, given.links
     if strangers and bad == "error":
         raise ValueError(
@@ -117,7 +117,7 @@ def _not_followed(links: Sequence[Path]) -> str:
     return f"{count(len(links), 'link')} to a folder not followed: {links[0]}" + (", …" if len(links) > 1 else "")
 
 
-def _in_folders(path: Path, split: str, wanted: Sequence[str] | str | None) -> Listing:
+def _in_folders(path: Path, split: str, wanted: Sequence[str] | str | None, given: str | None = None) -> Listing:
     folder = _split_folder(path, split)
     there = _classes(folder, wanted)
     files, strangers, links = [], [], []
@@ -131,7 +131,7 @@ def _in_folders(path: Path, split: str, wanted: Sequence[str] | str | None) -> L
         files.append(own)
         strangers += its_strangers
         links += its_links
-    names = there if wanted is not None else numbered(there, _first_classes(path))
+    names = there if wanted is not None else numbered(there, _first_classes(path, given))
     numbers = np.array([names.index(c) for c in there], dtype=np.int64)
     labels = np.repeat(numbers, [len(own) for own in files])
     return Listing(folder, f"{folder.name}/", Names.join(files), labels, names, strangers, links)
@@ -145,8 +145,11 @@ def numbered(names: Sequence[str], first: Sequence[str]) -> Sequence[str]:
     return [*first, *sorted(set(names) - set(first))]
 
 
-def _first_classes(path: Path) -> Sequence[str]:
-    """The class folders of the first part that there is, by which the others are numbered."""
+def _first_classes(path: Path, given: str | None) -> Sequence[str]:
+    """The classes of the first part that there is, by which the others are numbered: of its list, or its folders."""
+    listed = lists.find(path, "train", given) if given is not None else None
+    if listed is not None:
+        return listed.images("skip").classes
     folder = next((path / part for part in FIRST if (path / part).is_dir()), None)
     return () if folder is None else sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
 

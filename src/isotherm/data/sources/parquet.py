@@ -47,6 +47,7 @@ def read(
     image = image_column(opened[0].schema_arrow, paths[0])
     names = {c: f["names"] for c, f in features.items() if isinstance(f.get("names"), list)}
     wanted = _label_columns(opened[0].schema_arrow, features, label, paths[0])
+    _refuse_other_names(opened, paths, names, path)
     columns = {c: _column(opened, paths, c, len(names.get(c, []))) for c in wanted}
     pixels, tally = _pixels(opened, paths, image, size, channels)
     labels = columns.pop(wanted[0]) if wanted else np.full(len(pixels), -1)
@@ -103,6 +104,24 @@ def image_column(schema: Any, path: Path) -> str:
     return columns[0]
 
 
+def _refuse_other_names(opened: Sequence[Any], paths: Sequence[Path], names: dict[str, Any], path: Path) -> None:
+    """Refuse files, of this split or of `train`, that call the same labels by other names: a label is a number."""
+    first = files(path, "train")[:1] if path.is_dir() and _has_split(path, "train") else []
+    for file, each in zip([*opened, *map(open_file, first)], [*paths, *first], strict=True):
+        others = {c: f.get("names") for c, f in _features(file.schema_arrow).items()}
+        for column, own in names.items():
+            there = others.get(column)
+            if isinstance(there, list) and any(a != b for a, b in zip(own, there, strict=False)):
+                raise ValueError(f"{paths[0]} and {each} name the classes of '{column}' in different orders.")
+
+
+def _has_split(path: Path, split: str) -> bool:
+    try:
+        return bool(files(path, split))
+    except NoSplit:
+        return False
+
+
 def _label_columns(schema: Any, features: dict[str, Any], label: str | None, path: Path) -> list[str]:
     whole = [f.name for f in schema if pa.types.is_integer(f.type)]
     columns = [c for c in whole if "label" in c.lower() or features.get(c, {}).get("_type") == "ClassLabel"]
@@ -117,7 +136,7 @@ def _column(opened: Sequence[Any], paths: Sequence[Path], name: str, classes: in
     parts = []
     for file, path in zip(opened, paths, strict=True):
         try:
-            part = file.read(columns=[name]).column(name).fill_null(-1).to_numpy().astype(np.int64)
+            part = file.read(columns=[name]).column(name).cast(pa.int64()).fill_null(-1).to_numpy()
         except (pa.ArrowException, OSError, KeyError) as error:
             raise damaged(path, error) from error
         parts.append(in_range(part, classes, path, unknown=True) if classes else part)
