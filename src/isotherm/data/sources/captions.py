@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
@@ -234,7 +235,7 @@ def _of_table(path: Path, rows: Iterator[Row], sieve: Sieve) -> Files:
         if not where:
             sieve.leave("caption", "without an image left out", place)
             continue
-        together.setdefault(where, (place, []))[1].extend(captions)
+        together.setdefault(os.path.normpath(where), (place, []))[1].extend(captions)  # ./a.png is a.png
     paths = []
     for where, (place, captions) in together.items():
         file = path.parent / where
