@@ -13,7 +13,8 @@ from isotherm.train.commandline import parse
 from isotherm.train.presets import PAPERS, PRESETS
 
 PAGE = (Path(__file__).parents[2] / "docs/results/README.md").read_text(encoding="utf-8")
-SECTIONS = dict(zip(PAPERS, re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:], strict=True))
+SECTIONS = dict(zip(PAPERS, re.split(r"^## ", PAGE, flags=re.MULTILINE)[2:], strict=True))
+"""After the head, and what its tables say."""
 ROWS = {
     paper: [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| ")]
     for paper, section in SECTIONS.items()

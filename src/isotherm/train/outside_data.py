@@ -15,6 +15,7 @@ import numpy as np
 from isotherm import doors
 from isotherm.checks import known_settings, parameters
 from isotherm.data.images import Images
+from isotherm.data.parts import NoSplit
 from isotherm.data.sentences import ROLES, Sentences, is_text
 from isotherm.data.sentences import read as read_sentences
 from isotherm.data.sets import SETS
@@ -96,7 +97,7 @@ def _called(name: str, digest: str, split: str, options: str) -> Any:
     asked = {"split": split} if "split" in parameters(function) else {}
     value = called(name, function, **asked, **json.loads(options))
     if value is None or (not asked and not isinstance(value, Mapping) and split != "train"):
-        raise ValueError(f"{name} has no split '{split}'.")
+        raise NoSplit(f"{name} has no split '{split}'.")
     return value
 
 
