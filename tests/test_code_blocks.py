@@ -30,7 +30,10 @@ RUN_ELSEWHERE = {
     "docs/text-ecosystem.md": "tests/integrations/test_text_ecosystem_page.py",
 }
 """Pages whose Python another test runs, and which."""
-NOT_RUN = {"docs/sentences.md": "scores encoders on SentEval's data, which is not in the repository"}
+NOT_RUN = {
+    "docs/sentences.md": "scores encoders on SentEval's data, which is not in the repository",
+    "docs/decisions/0034-what-the-advice-is-worth.md": "reads the runs of a study: half an hour of training",
+}
 """Pages whose Python is only compiled, and why."""
 GIVEN = {
     "docs/guides/many-machines.md": "import torch; z0, z1 = torch.randn(2, 8, 4)\n",

@@ -222,11 +222,6 @@ def test_other_shots_are_not_compared(run, tmp_path, capsys):
 # --- tables
 
 
-def health_of(tmp_path, *words):
-    assert main(["inspect", *words, "--json", "h.json"]) == 0
-    return json.loads((tmp_path / "h.json").read_text())
-
-
 def test_tables_are_read_as_they_are_meant(tmp_path, capsys):
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(60, 4)), np.arange(60) % 3
