@@ -174,7 +174,10 @@ class Arms:
             whole, part = (len(images_of(config, config.split)) for config in configs)
             self.sizes[imbalance] = (part if self.plan.equal else whole), part
             if self.on is None:
-                self.on, self.options = configs[0].data, configs[0].data_options
+                self.on = configs[0].data
+                self.options = {
+                    k: v for k, v in configs[0].data_options.items() if k != "code"
+                }  # ours, not the source's
                 if configs[0].randbit or configs[0].digits:
                     raise ValueError("robustness is probed on plain images; leave --randbit and --digits out.")
         if self.plan.equal:
