@@ -72,7 +72,7 @@ encoder = torch.nn.Linear(8, 4)
 queue = isotherm.Queue(16, 4)
 value = isotherm.cached(isotherm.nn.NTXentLoss(), encoder, 4)(*torch.randn(2, 12, 8), negatives=queue.keys)
 value.backward()
-status = isotherm.Monitor(grace=None)(torch.randn(60, 4))
+status = isotherm.Monitor(grace=None)(torch.randn(300, 4))
 print(status.temperature is not None, isotherm.inspect(torch.randn(60, 4).numpy()).health.n)
 """
     done = run_bare(bare, code)

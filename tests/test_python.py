@@ -57,7 +57,7 @@ def test_mistakes_get_one_sentence(tmp_path):
         isotherm.fit  # noqa: B018
 
 
-def blobs(n=120, d=8):
+def blobs(n=300, d=8):
     rng = np.random.default_rng(0)
     kinds = np.arange(n) % 3
     return (4 * np.eye(3, d)[kinds] + rng.standard_normal((n, d))).astype(np.float32), kinds
@@ -79,7 +79,7 @@ def test_inspect_takes_arrays_and_words_and_gives_what_the_command_gives(tmp_pat
     }
     assert [c.name for c in look.health.classes] == ["ant", "bee", "cat"]
     said = repr(look)
-    assert said.startswith("mine: 120 items, 8 dimensions; temperature ")
+    assert said.startswith("mine: 300 items, 8 dimensions; temperature ")
     assert "neighbours of one class" in said
     assert look.temperature is not None
     assert "srcdoc" in look._repr_html_()
@@ -90,9 +90,9 @@ def test_inspect_names_what_is_wrong_with_an_array():
     z, kinds = blobs()
     with pytest.raises(ValueError, match=r"shape \(n, d\) with d of 2 or more, got \(8,\)"):
         isotherm.inspect(z[0])
-    with pytest.raises(ValueError, match="labels has 5 rows for 120 embeddings"):
+    with pytest.raises(ValueError, match="labels has 5 rows for 300 embeddings"):
         isotherm.inspect(z, kinds[:5])
     z[3] = np.nan
     with pytest.raises(ValueError, match=r"row 3\. Mend them, or leave them out with --drop \(in Python drop=True\)"):
         isotherm.inspect(z, kinds)
-    assert isotherm.inspect(z, kinds, drop=True).health.n == 119
+    assert isotherm.inspect(z, kinds, drop=True).health.n == 299

@@ -19,10 +19,8 @@ from isotherm.measures.reach import HIGH, LOW, Queries
 from isotherm.measures.subject import healthy
 from isotherm.report import Line, Lines, Page, number
 
-ASKED = 256
+ASKED = 1024
 """Items among which the temperature is looked for: the part of the negatives that is reached hardly depends on it."""
-FEWEST = 50
-"""Items below which no temperature is looked for."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Status(Mapping[str, float]):
     measures: Mapping[str, float]
     """uniformity, mean_similarity, effective_rank, rankme, alpha_req; of two views also alignment, lidar."""
     temperature: tuple[float, float] | None = None
-    """Between these a query's repulsion reaches a tenth to a half of its negatives (`isotherm.inspect`)."""
+    """Between these a query's repulsion reaches 2 % to 15 % of its negatives (`isotherm.inspect`)."""
     warning: str = ""
     """What is wrong, in a sentence; empty if nothing is."""
 
@@ -131,9 +129,8 @@ class Monitor:
 
     def _asked(self, z: Tensor, around: Around) -> tuple[float, float] | None:
         """The temperatures the embedding asks for, unless it is collapsed or too small to ask."""
-        if len(z) <= FEWEST or around.spread == "bad":
+        if around.spread == "bad" or (queries := Queries(z[:ASKED])).few:
             return None
-        queries = Queries(z[:ASKED])
         low, high = queries.temperature_of(LOW), queries.temperature_of(HIGH)
         return None if low is None or high is None else (low, high)
 

@@ -262,7 +262,7 @@ def _labelled(health: Health) -> Iterator[Finding]:
             "look" if share > MOSTLY_FALSE else "good",
             f"From τ = {advice.low:g} to {advice.high:g}, {share:.0%} to {later:.0%} of a query's repulsion falls on "
             "its own class: false negatives, if these labels are what matters."
-            + (" Prefer the upper end of the range." if share > MOSTLY_FALSE else ""),
+            + (" A loss that is given them, such as SupCon, does not push them." if share > MOSTLY_FALSE else ""),
             f"by chance {chance:.0%}; worth a look above {MOSTLY_FALSE:.0%} at the lower end",
             remark=True,  # about the next training: the better the classes, the more of them it is
         )

@@ -71,7 +71,7 @@ def advise(queries: Queries, against: str = "") -> Advice:
         return Advice(*nothing, f"No temperature is recommended: {against}")
     if queries.few:
         return Advice(
-            *nothing, f"No temperature is recommended: {m} negatives are too few to speak of a tenth of them."
+            *nothing, f"No temperature is recommended: {m} negatives are too few to speak of {LOW:.0%} of them."
         )
     low, high = queries.temperature_of(LOW), queries.temperature_of(HIGH)
     if low is None or high is None:
@@ -96,13 +96,13 @@ def advise(queries: Queries, against: str = "") -> Advice:
         reasoning=(
             f"For a loss on these vectors: between τ = {low:g} and τ = {high:g} a query's repulsion amounts to "
             f"{LOW:.0%} to {HIGH:.0%} of its negatives (exp H(r), mean over {len(queries.s)} queries). Below, the "
-            f"nearest few take it all{own}; above, most negatives count alike and the loss hardly tells hard from easy."
+            f"nearest few take it all{own}; above, the loss tells hard negatives less and less from easy ones."
         ),
         more=(
-            "The part reached hardly depends on how many negatives there are, so the range holds for another batch "
-            "size. It describes the embedding as it is: training at another τ moves it, so look again afterwards. "
-            "A run's loss sees what its head gives, which `isotherm evaluate` examines; `isotherm embed` writes the "
-            "encoder's features, whose range is another."
+            "The part reached hardly depends on how many negatives there are, if some hundreds: the range holds for "
+            "other batch sizes. It describes the embedding as it is: training at another τ moves it, so look again "
+            "afterwards. A run's loss sees what its head gives, which `isotherm evaluate` examines; `isotherm embed` "
+            "writes the encoder's features, whose range is another."
             f"\n\nFor DySTreSS take tau_min = {low:g} and tau_max = {high:g}: the sharp end for similarities around 0, "
             "where true negatives lie, the soft end towards ±1, where false negatives lie. That profile reaches "
             f"{profile:.0%} of the negatives."

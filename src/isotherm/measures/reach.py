@@ -6,17 +6,13 @@ shares; it grows with τ, from one to all of them. We look at it as a part of al
 
 .. math:: \text{reach}(\tau) = \exp\Big(\mathbb{E}_i\, H(r_i)\Big) / m,
 
-which hardly depends on how many there are: for similarities that are normal with standard deviation σ it is
-:math:`e^{-\sigma^2/2\tau^2}`. So a range of τ found on a file holds for a batch or a queue of another size.
+which hardly depends on how many there are, if they are hundreds: for similarities that are normal with standard
+deviation σ it is :math:`e^{-\sigma^2/2\tau^2}`. So a range of τ found on a file holds for a batch or a queue, too.
 
-The recommended range keeps the reach between `LOW` and `HIGH`:
-
-- below a tenth, the nearest tenth of the negatives receives nearly all the force. With ten classes of like size that is
-  the query's own class: the loss pushes apart what belongs together (its tolerance falls, Wang & Liu §4);
-- above a half, most negatives count almost alike: the loss no longer tells hard from easy, and approaches the simple
-  loss, which trains far worse (Wang & Liu, Table 1).
-
-What that is worth is a question of its own: ``isotherm study recommended``.
+The recommended range keeps the reach between `LOW` and `HIGH`. Below, a few neighbours receive nearly all the force;
+above, easy negatives count almost like hard ones, and the loss approaches the simple one, which trains far worse
+(Wang & Liu, Table 1). Where between, reasoning does not say: the bounds are those that were best to train at, chosen on
+CIFAR-10 and tried on two other sets (docs/decisions/0034; ``isotherm study recommended``).
 """
 
 from __future__ import annotations
@@ -37,11 +33,12 @@ from isotherm.types import TemperatureLike
 
 Floats = NDArray[np.float64]
 
-LOW, HIGH = 0.1, 0.5
+LOW, HIGH = 0.02, 0.15
 """The part of the negatives that a query's repulsion should reach."""
 QUERIES = 128
-FEWEST = 50
-"""Negatives below which a tenth of them means nothing."""
+FEWEST = 200
+"""Negatives below which so small a part of them means little: with 200 instead of 10,000 the τ of 2 % comes out a
+quarter too low, with 100 by half (embeddings of CIFAR-100)."""
 BINS = 80
 CACHED = 1 << 20
 """Similarities worked on at a time."""
