@@ -27,7 +27,7 @@ class Cached:
 
     A view is a tensor of N items, or a mapping or sequence of such tensors, as a tokenizer gives; what else a mapping
     holds goes to every chunk as it is. Further arguments (`negatives`, `labels`, `weights`) go to the loss. `module`
-    holds the parameters where encoder or loss is a function around them.
+    holds what else learns, where encoder or loss is a function around it.
 
     The gradient is that of the whole batch. Dropout draws the same numbers in both passes. BN takes its statistics of
     a chunk, as it does of a process's share, and counts each chunk once. Parameters get their gradient in one piece,
@@ -44,8 +44,7 @@ class Cached:
             kind = getattr(encoder, "__name__", type(encoder).__name__)
             raise TypeError(f"the encoder {kind} is no nn.Module: say where its parameters are, module=….")
         self.loss, self.encoder, self.chunk = loss, encoder, chunk
-        given = (module,) if module is not None else (encoder, loss)
-        self.modules = [m for m in given if isinstance(m, nn.Module)]
+        self.modules = list(dict.fromkeys(m for m in (module, encoder, loss) if isinstance(m, nn.Module)))
 
     def __call__(self, *views: Any, **more: Any) -> Tensor:
         """The loss of these views; `backward()` on it, once, gives the parameters their gradient."""
@@ -111,6 +110,8 @@ class _Twice(torch.autograd.Function):
             with torch.enable_grad(), _autocast_as(ctx.autocast):
                 z = ctx.cache.encoder(part)
             if z.requires_grad:
+                if part is ctx.parts[0][0]:
+                    _refuse_strangers(z, learning, "encoder")
                 _, more = _gradients(z, slope.to(z.dtype), [], learning)
                 own = [b if a is None else a if b is None else a + b for a, b in zip(own, more, strict=True)]
         take_chance(after)
@@ -118,8 +119,8 @@ class _Twice(torch.autograd.Function):
         return (None, None, None, *own)
 
 
-def _refuse_strangers(value: Tensor, known: Sequence[Tensor]) -> None:
-    """Refuse a loss that learns something of which the cache would not know: it would get no gradient."""
+def _refuse_strangers(value: Tensor, known: Sequence[Tensor], what: str = "loss") -> None:
+    """Refuse a loss or encoder that learns something of which the cache would not know: it would get no gradient."""
     ours, seen, left = {id(tensor) for tensor in known}, set(), [value.grad_fn]
     while left:
         node = left.pop()
@@ -128,8 +129,8 @@ def _refuse_strangers(value: Tensor, known: Sequence[Tensor]) -> None:
         seen.add(node)
         if id(getattr(node, "variable", known[0])) not in ours:
             raise ValueError(
-                "the loss learns something that is in no module the cache knows, such as a temperature in a function; "
-                "give that module: cached(…, module=loss)."
+                f"the {what} learns something that is in no module the cache knows, such as a temperature in a "
+                f"function; give a module that holds it, too: cached(…, module={what})."
             )
         left += [following for following, _ in node.next_functions]
 
@@ -146,7 +147,7 @@ def _gradients(
 def split(view: Any, chunk: int) -> list[Any]:
     """A view in chunks of items."""
     if isinstance(view, Tensor):
-        return list(view.split(chunk))
+        return list(view.detach().split(chunk))
     if isinstance(view, Mapping):
         parts = {name: split(value, chunk) for name, value in view.items() if isinstance(value, Tensor) and value.ndim}
         if not parts:

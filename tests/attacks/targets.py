@@ -20,6 +20,7 @@ from scipy.io import savemat
 import edits as change
 import tar_shards
 import written
+from isotherm.cli import main
 from isotherm.data import sentences as corpora
 from isotherm.data.senteval import classified, rated
 from isotherm.encoders import text
@@ -199,6 +200,26 @@ def evaluating(folder: Path) -> list[str]:
     return ["evaluate", str(folder / "run"), "--probe", "knn", "--json", str(folder / "out.json")]
 
 
+@cache
+def searchable() -> Files:
+    """What `encode` wrote of three images, the run that embedded them, and an image to ask with."""
+    import tempfile  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as place:
+        files = {**run(), **{f"{i}.png": written.encoded(p) for i, p in enumerate(written.noise(3, 8, 8, 3))}}
+        for name, content in files.items():
+            (Path(place) / name).parent.mkdir(exist_ok=True)
+            (Path(place) / name).write_bytes(content)
+        images = [f"{place}/{i}.png" for i in range(3)]
+        assert main(["encode", f"{place}/run", *images, "--out", f"{place}/e.npz"]) == 0
+        return {"e.npz": (Path(place) / "e.npz").read_bytes(), **files}
+
+
+def searching(folder: Path) -> list[str]:
+    asked = ["search", str(folder / "run"), str(folder / "0.png"), "--images", str(folder / "e.npz")]
+    return [*asked, "--json", str(folder / "out.json")]
+
+
 def resuming(folder: Path) -> list[str]:
     """The same command line goes on from what is in the folder; its result is not there."""
     (folder / "run/result.json").unlink(missing_ok=True)
@@ -294,6 +315,7 @@ TARGETS = (
            lambda f: lambda: load_encoder(f / "run"), (change.damaged, change.in_safetensors)),
     Target("encoder's card", first("run/encoder.json", run), lambda f: lambda: load_encoder(f / "run"),
            (change.damaged, change.in_json)),
+    Target("embeddings to search", searchable, searching, ARCHIVE, ("out.json",), cost=2),
     Target("records", study, lambda f: lambda: [(r.config, r.name) for r in read(f / "s")],
            (change.damaged, change.in_json_lines)),
     Target("report", study, reporting, (change.in_json_lines, change.damaged), cost=8),

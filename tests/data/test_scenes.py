@@ -22,6 +22,11 @@ def test_a_drawn_scene_is_the_same_again_and_others_differ():
     assert torch.equal(drawn.read("train", 1).take(0).pixels, once.take(0).pixels), "whatever the number of scenes"
 
 
+def test_a_fingerprint_tells_scenes_of_one_name_and_number_apart():
+    once, again, other = (drawn.read("train", 3, seed=s).fingerprint() for s in (0, 0, 1))
+    assert once == again != other
+
+
 def test_boxes_are_the_smallest_around_their_masks_and_lie_in_the_image():
     scenes = drawn.read("test", 30)
     numbers = set()

@@ -1,6 +1,7 @@
 """Shards made of a folder: whole or not there, the same images, gone on with, and read by WebDataset's rules."""
 
 import io
+import os
 import tarfile
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_a_full_disk_leaves_no_half_shard(tree, tmp_path, monkeypatch):
     monkeypatch.setattr(tarfile.TarFile, "addfile", full)
     with pytest.raises(OSError, match="No space left"):
         shard(tree, tmp_path / "out", megabytes=1)
-    assert [file.name for file in (tmp_path / "out").iterdir()] == ["classes.txt"]
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {"classes.txt", "train.source"}
 
 
 def test_damaged_images_are_left_out_and_named_when_every_one_is_checked(tree, tmp_path):
@@ -85,8 +86,14 @@ def test_damaged_images_are_left_out_and_named_when_every_one_is_checked(tree, t
 
 def test_shards_of_other_images_are_not_mixed(tree, tmp_path):
     shard(tree, tmp_path / "out", megabytes=1)
-    with pytest.raises(ValueError, match=r"holds train-00000\d\.tar of other images. Name another folder"):
+    with pytest.raises(ValueError, match=r"holds train-00000\d\.tar of other images, .* Name another folder"):
         shard(tree, tmp_path / "out", megabytes=100)
+    changed = next((tree / "train" / "ant").iterdir())
+    before = changed.stat()
+    changed.write_bytes(changed.read_bytes()[::-1])
+    with pytest.raises(ValueError, match=r"of these before they changed"):
+        shard(tree, tmp_path / "out", megabytes=1)
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
     (tmp_path / "out" / "classes.txt").write_text("cat\n")
     with pytest.raises(ValueError, match=r"holds classes\.txt of other images"):
         shard(tree, tmp_path / "out", megabytes=1)

@@ -206,6 +206,9 @@ def test_encoders_side_by_side_with_their_differences(tmp_path):
     assert again.as_dict() == result.as_dict()
     with pytest.raises(ValueError, match="of other settings or data"):
         detect(replace(plan, schedule=small(steps=2)), usual)
+    next(iter(tmp_path.glob("detect-*.json"))).write_text("{}")
+    with pytest.raises(ValueError, match="is damaged; delete it"):
+        detect(plan, usual)
 
 
 def test_what_is_no_resnet_is_refused_in_a_sentence():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from isotherm.experiments.claims import rules
-from isotherm.experiments.claims.decision import FALSE, MOST_SEEDS, Contrast, at_least, at_most, outcome_at
+from isotherm.experiments.claims.decision import FALSE, MOST_SEEDS, Contrast, at_least, at_most, decide, outcome_at
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Rule, Where
 
@@ -284,6 +284,23 @@ def test_looking_after_every_seed_is_wrong_in_at_most_a_twentieth(contrast, trut
     rng = np.random.default_rng(3)
     found = [first_decision(contrast, truth, rng) for _ in range(10_000)]
     assert 0.005 < found.count(wrong) / len(found) <= FALSE
+
+
+@pytest.mark.parametrize("deviation", [0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("images", [100, 360])
+def test_coarse_numbers_are_held_as_seldom(images, deviation):
+    """Differences of accuracies that are whole images of a few, without an effect; any counts."""
+    rng = np.random.default_rng(4)
+    held, looks = 0, 4000
+    for _ in range(looks):
+        values = np.round(deviation * rng.standard_normal(MOST_SEEDS)) / images
+        for seeds in range(2, MOST_SEEDS + 1):
+            some = dict(enumerate(values[:seeds].tolist()))
+            outcome = decide([at_least("", some, 0.001)]).outcome
+            if outcome != "undecided":
+                held += outcome == "held"
+                break
+    assert held / looks <= FALSE
 
 
 if __name__ == "__main__":

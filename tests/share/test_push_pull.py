@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,10 @@ import pytest
 import torch
 
 from isotherm.cli import main
+from isotherm.experiments.claims.verdict import Evidence, Verdict
+from isotherm.experiments.judging import Judged
 from isotherm.share.facts import command_of, facts_of, public
+from isotherm.studies.temperature import STUDY
 from isotherm.train import runs
 from isotherm.train.commandline import configure, parse
 from isotherm.train.config import Runtime
@@ -181,8 +185,10 @@ def test_a_run_of_a_study_has_its_seeds_intervals_and_claims_on_the_card(trained
     ]
     (tmp_path / "study/records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     (tmp_path / "study/study.json").write_text(json.dumps({"command": "isotherm study mine"}))
-    claim = {"claim": "It learns", "paper": "somebody 2021", "outcome": "held"}
-    (tmp_path / "study/claims.json").write_text(json.dumps([claim]))
+    held = Judged(
+        replace(STUDY.claims[0], claim="It learns", paper="somebody 2021"), Verdict("held", None, Evidence()), ()
+    )
+    (tmp_path / "study/claims.json").write_text(json.dumps([held.as_dict()]))
     spread = facts_of(place).spreads["knn"]
     assert (spread.mean, spread.seeds) == (pytest.approx(0.6), 3)
     half = 4.30265 * 0.1 / 3**0.5  # t of two degrees of freedom, from a table

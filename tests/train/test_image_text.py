@@ -166,6 +166,31 @@ def test_a_locked_image_tower_keeps_its_features_and_the_text_tower_learns(pairs
     assert any(not torch.equal(a, b) for a, b in zip(towers.text_encoder.parameters(), before, strict=True))
 
 
+@pytest.mark.parametrize("lock", ["none", "image"])
+def test_a_broken_image_is_not_judged_as_another(lock, tmp_path):
+    items = list(rows(1))
+    for part in ("train", "test"):
+        (tmp_path / part).mkdir()
+        for name, image, _ in items:
+            (tmp_path / part / f"{name}.png").write_bytes(image)
+        lines = [f"{part}/{name}.png,{captions[0]}" for name, _, captions in items]
+        (tmp_path / f"{part}.csv").write_text("image,caption\n" + "\n".join(lines) + "\n")
+    third = tmp_path / "test" / f"{items[3][0]}.png"
+    third.write_bytes(third.read_bytes()[: third.stat().st_size // 2])
+    config = configure({"data": f"captions:{tmp_path}", **QUICK, "epochs": 1, "method.lock": lock})
+    for out in ("a", "b"):  # the second finds the features that the first has kept
+        result = train(config, Runtime(out=tmp_path / out, quiet=True))
+        assert any("test: 1 image left out" in note for note in result.notes)
+        opened = runs.open_pairs(tmp_path / out)
+        subject = pair_subject(opened.network, opened.test, opened.recipe)
+        assert len(subject.images) == len(subject.texts) == len(items) - 1
+        assert list(opened.test.broken) == [int(opened.test.ids[3])]
+        whole = [i for i in range(len(items)) if i != 3]
+        alone = pair_subject(opened.network, opened.test.subset(torch.tensor(whole)), opened.recipe)
+        torch.testing.assert_close(subject.images, alone.images)
+        torch.testing.assert_close(subject.texts, alone.texts)
+
+
 def test_a_broken_image_is_told_at_the_end(tmp_path):
     items = list(rows())
     whole = encoded(picture("red", "top").resize((200, 200)), "JPEG")

@@ -177,6 +177,8 @@ def _data_show(arguments: argparse.Namespace) -> None:
     from isotherm.views import recipe
 
     with terminal.mistakes():
+        if arguments.out.suffix.lower() != ".png":
+            raise ValueError(f"--out must end in .png, got '{arguments.out}'.")
         options = {} if arguments.read_size is None else {"size": arguments.read_size}
         images = load(arguments.name, arguments.split, **options)
         if arguments.digits:

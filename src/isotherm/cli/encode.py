@@ -68,7 +68,7 @@ isotherm search runs/first query.png --images photos
 
 def run_encode(arguments: argparse.Namespace) -> None:
     from isotherm.evaluate.embed import embed_set, is_data
-    from isotherm.evaluate.encode import encode, modality_at, open_embedder, write
+    from isotherm.evaluate.encode import encode, is_embeddings, modality_at, open_embedder, write
     from isotherm.train.modality import ImageTextModality
 
     console = terminal.console()
@@ -87,6 +87,8 @@ def run_encode(arguments: argparse.Namespace) -> None:
             raise ValueError("--split is a part of a set; of files all are taken.")
         paths = [] if sets else [Path(name) for name in arguments.files]
         check_places(out=arguments.out, read=paths)
+        if not is_embeddings(arguments.out):
+            raise ValueError(f"{arguments.out} is there and holds no embeddings; write into another file.")
         encoded = (
             embed_set(open_embedder(arguments.source), sets[0], arguments.split or "train", note)
             if sets

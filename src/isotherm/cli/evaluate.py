@@ -78,6 +78,7 @@ def _add_evaluate(commands: terminal.Commands) -> None:
     )
     evaluate.add_argument(
         "--probe",
+        action=terminal.Listed,
         metavar="P,…",
         help="knn, linear (exact), wang-liu, cacr-small, cacr-large, simclr, lightly (protocols; with "
         "-augmented on fresh views), finetune, fewshot, fewshot-finetune (knn,linear); sentences: sts, senteval (sts)",
@@ -99,7 +100,10 @@ def _add_evaluate(commands: terminal.Commands) -> None:
     transfer.about_encoders(evaluate)
     transfer.about_tuning(evaluate)
     evaluate.add_argument(
-        "--zeroshot", metavar="DATA", help="of two towers: sets of images whose classes are to be named, with commas"
+        "--zeroshot",
+        action=terminal.Listed,
+        metavar="DATA",
+        help="of two towers: sets of images whose classes are to be named, with commas",
     )
     evaluate.add_argument(
         "--prompt", action="append", metavar="TEXT", help='a sentence with {} for the class ("a photo of a {}.")'

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from isotherm.cli import terminal
 from isotherm.cli.detect import trust
+from isotherm.files import check_places
 
 EXPORT = """
 a run in the layout of another library: transformers, torchvision, detectron2, ONNX
@@ -88,6 +89,7 @@ def _weights(arguments: argparse.Namespace) -> None:
         exported(model.encoder, arguments.to)  # whether it can be comes before what it should be called
         if arguments.out.suffix != ".pth":
             raise ValueError(f"--out must end in .pth, got '{arguments.out}'; by that ending they know what it is.")
+        check_places(out=arguments.out, read=[Path(arguments.source)])
         n = write_export(model.encoder, arguments.to, arguments.out)
     print(f"{n} tensors written to {arguments.out}")
     if arguments.to == "detectron2":

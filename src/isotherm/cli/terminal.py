@@ -52,6 +52,14 @@ def mistakes() -> Iterator[None]:
         raise UsersMistake(f"not enough memory{size}. Smaller settings (width, queue, batch) need less.") from error
 
 
+class Listed(argparse.Action):
+    """Names with commas between; given several times, those of all."""
+
+    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, values if before is None else f"{before},{values}")
+
+
 def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; got '{text}'")

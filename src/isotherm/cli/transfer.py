@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 def about_encoders(parser: argparse.ArgumentParser) -> None:
     """What evaluate and compare take for encoders that are not ours, and for other data."""
-    parser.add_argument("--on", metavar="D,…", help="other data: named sets, folder:PATH, parquet:PATH, arrays:PATH")
+    parser.add_argument(
+        "--on",
+        action=terminal.Listed,
+        metavar="D,…",
+        help="other data: named sets, folder:PATH, parquet:PATH, arrays:PATH",
+    )
     parser.add_argument(
         "--suite", metavar="S", nargs="?", const="elevater", help="a suite of sets: elevater, or FILE.yaml (elevater)"
     )
@@ -159,6 +164,7 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
     from isotherm.evaluate.measured import read_suited
     from isotherm.evaluate.suite import Entry, Suite, suite_of
     from isotherm.evaluate.suite_compare import compare_suites
+    from isotherm.inspect.comparing import told_apart
 
     sources = [str(file) for file in arguments.files]
     with terminal.mistakes(), terminal.progress(console) as note:
@@ -174,6 +180,8 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
                 sources, name = [name, *sources], "elevater"
             suite = _changed(suite_of(name), arguments)
         suited = [read_suited(Path(s)) if s.endswith(".json") else _run(s, suite, arguments, note) for s in sources]
+        if len({s.model for s in suited}) < len(suited):  # runs in other folders may be called alike
+            suited = [replace(s, model=n) for s, n in zip(suited, told_apart([Path(s) for s in sources]), strict=True)]
         result = compare_suites(suited)
         if arguments.html is not None:
             page("Encoders side by side", result.tables(), result.lines()).write(arguments.html)

@@ -28,6 +28,10 @@ class Encoded(Protocol):
     """Encoded images, found by place."""
 
     def source(self, index: int) -> bytes | Path: ...
+    def sizes(self) -> np.ndarray:
+        """Bytes of each."""
+        ...
+
     def take(self, index: Tensor) -> Self: ...
 
 
@@ -46,6 +50,10 @@ class Pieces:
         file.check()
         return file.read(int(self.starts[index]), int(self.lengths[index]))
 
+    def sizes(self) -> np.ndarray:
+        sizes: np.ndarray = self.lengths.numpy()
+        return sizes
+
     def take(self, index: Tensor) -> Pieces:
         return replace(self, which=self.which[index], starts=self.starts[index], lengths=self.lengths[index])
 
@@ -58,6 +66,9 @@ class Files:
 
     def source(self, index: int) -> Path:
         return self.paths[index]
+
+    def sizes(self) -> np.ndarray:
+        return np.fromiter((path.stat().st_size for path in self.paths), np.int64, len(self.paths))
 
     def take(self, index: Tensor) -> Files:
         return Files(tuple(self.paths[i] for i in index.tolist()))
@@ -177,7 +188,7 @@ class Captioned:
         return self.places[index] if self.places else f"image {index}"
 
     def fingerprint(self) -> str:
-        """What tells one set from another: ids, captions, and 4 MB of encoded images, spread over it."""
+        """What tells one set from another: ids, captions, sizes of all images and 4 MB of them, spread over it."""
         digest = hashlib.sha256(repr(len(self)).encode())
         for column in (self.ids, self.first, self.counts, self.lengths):
             digest.update(column.contiguous().numpy().data)
@@ -188,12 +199,16 @@ class Captioned:
         some = torch.linspace(0, len(self) - 1, min(len(self), 256)).long()
         for i in some.tolist():
             source = self.images.source(i)
-            digest.update(source if isinstance(source, bytes) else source.read_bytes()[: 1 << 14])
+            digest.update(source if isinstance(source, bytes) else source.read_bytes()[: 1 << 14])  # as ever
         sample = digest.hexdigest()[:16]
-        if total > fingerprints.READABLE:
-            return sample
         pieces = (self.text.read(at, min(fingerprints.PIECE, total - at)) for at in range(0, total, fingerprints.PIECE))
-        return f"{sample}.{fingerprints.checksum(pieces)}"
+        texts = "" if total > fingerprints.READABLE else fingerprints.checksum(pieces)
+        images = "" if len(self) > fingerprints.MANY else fingerprints.encoded(self.images.sizes(), self._encoded)
+        return f"{sample}.{texts}.{images}"
+
+    def _encoded(self, index: int) -> bytes:
+        source = self.images.source(index)
+        return source if isinstance(source, bytes) else source.read_bytes()
 
 
 def broken_note(broken: dict[int, str]) -> list[str]:

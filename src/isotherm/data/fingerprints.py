@@ -1,18 +1,22 @@
-"""What tells one set of data from another, in a few characters: a digest of a sample and a checksum of all of it.
+"""What tells one set of data from another, in a few characters: a digest of a sample and a checksum of all of it; of
+images that stay encoded, of the sizes of all.
 
 An early fingerprint has the digest alone, and so has that of data which would take too long to read: `same` compares
-what both have.
+what both have. Images with captions have two checksums, of their texts and of their sizes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from isotherm.data.images import Images
 from isotherm.data.undecoded import Undecoded
@@ -20,8 +24,10 @@ from isotherm.data.undecoded import Undecoded
 READABLE = 1 << 31
 """Bytes of data that are all read for a fingerprint: a second or two."""
 PIECE = 1 << 22
+FILES, SOON = 1 << 14, 1 << 28
+"""Encoded images, and their bytes, that are all read: a second or two."""
 MANY = 1 << 20
-"""Sentences that are all read."""
+"""Sentences that are all read, and files whose sizes are."""
 
 
 def checksum(pieces: Iterable[bytes | memoryview]) -> str:
@@ -41,12 +47,21 @@ def of_images(images: Images) -> str:
     some = torch.linspace(0, len(images) - 1, min(len(images), max(1, PIECE // each))).long()
     digest.update(images.at(some).contiguous().numpy().tobytes())
     sample = digest.hexdigest()[:16]
-    if isinstance(images.pixels, Undecoded) or len(images) * each > READABLE:
+    if isinstance(images.pixels, Undecoded):
+        sizes = images.pixels.sizes() if len(images) <= MANY else None
+        return sample if sizes is None else f"{sample}.{encoded(sizes, images.pixels.encoded)}"
+    if len(images) * each > READABLE:
         return sample
     rows = max(1, PIECE // each)
     pixels = images.pixels
     pieces = (pixels[i : i + rows].contiguous().numpy().data for i in range(0, len(images), rows))
     return f"{sample}.{checksum(pieces)}"
+
+
+def encoded(sizes: NDArray[np.int64], read: Callable[[int], bytes]) -> str:
+    """Of encoded images: their sizes, and all their bytes where that is soon done."""
+    few = len(sizes) <= FILES and int(sizes.sum()) <= SOON
+    return checksum(itertools.chain([sizes.tobytes()], map(read, range(len(sizes))) if few else ()))
 
 
 def same(one: str, other: str) -> bool:
@@ -55,5 +70,5 @@ def same(one: str, other: str) -> bool:
 
 
 def _same(one: str, other: str) -> bool:
-    (sample, _, whole), (other_sample, _, other_whole) = one.partition("."), other.partition(".")
-    return sample == other_sample and (not whole or not other_whole or whole == other_whole)
+    (sample, *sums), (other_sample, *other_sums) = one.split("."), other.split(".")
+    return sample == other_sample and all(a == b for a, b in zip(sums, other_sums, strict=False) if a and b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, PngImagePlugin
 from torch import Tensor
 
 from isotherm.data.images import Images
@@ -16,12 +16,19 @@ from isotherm.views import Recipe
 GAP = 3
 SMALLEST = 96
 """Edge of a tile, at least."""
+MARK = ("Software", "isotherm data show")
+"""By which a drawing is known."""
 HEAD = 16
 """Height of the line of words."""
 
 
 def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int = 0) -> None:
-    """Write a PNG: `rows` images of the set, one per row, the image itself and then its views."""
+    """Write a PNG: `rows` images of the set, one per row, the image itself and then its views.
+
+    It replaces a drawing of its own and nothing else.
+    """
+    if out.exists() and not _drawn(out):
+        raise ValueError(f"{out} is there and was not drawn by this; write into another file.")
     edge = images.shape[1] * -(-SMALLEST // images.shape[1])  # a whole number of times larger: strokes stay even
     if rows < 1:
         raise ValueError(f"at least 1 row is needed, got {rows}.")
@@ -42,7 +49,17 @@ def draw_views(images: Images, recipe: Recipe, rows: int, out: Path, seed: int =
     picture = Image.fromarray(sheet.permute(1, 2, 0).numpy())
     for j in range(len(columns)):
         ImageDraw.Draw(picture).text((GAP + j * (width + GAP), GAP), f"view {j}" if j else "image", fill=(29, 33, 37))
-    write_whole(out, lambda file: picture.save(file, "PNG"))
+    mark = PngImagePlugin.PngInfo()
+    mark.add_text(*MARK)
+    write_whole(out, lambda file: picture.save(file, "PNG", pnginfo=mark))
+
+
+def _drawn(path: Path) -> bool:
+    try:
+        with Image.open(path) as picture:
+            return picture.info.get(MARK[0]) == MARK[1]
+    except OSError:
+        return False
 
 
 def _tile(x: Tensor, images: Images, edge: int) -> Tensor:

@@ -7,6 +7,7 @@ after another (WebDataset, DALI).
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import shutil
@@ -28,6 +29,8 @@ from isotherm.data.tar_index import read_index, scan, write_index
 from isotherm.data.undecoded import InFolder, Undecoded
 from isotherm.files import beside, write_text
 
+SOURCE = ".source"
+"""Beside the shards: a digest of what they were made of."""
 Note = Callable[[str, int, int | None], None]
 
 
@@ -55,7 +58,8 @@ def shard(
     """Put a split of a folder of images into shards of about so many megabytes: ``out/SPLIT-000000.tar``, ….
 
     Files go in as they are, with their labels (.cls). With `check` every image is decoded first, and left out and named
-    if that fails. What is there already is left; shards of other images in `out` are refused.
+    if that fails. What an interrupted call wrote is left; shards of other images, or of these before they changed, are
+    refused.
     """
     at_least(1, megabytes=megabytes)
     images = folders.read(folder, split, lazy=True, classes=classes, list=listed)
@@ -63,20 +67,23 @@ def shard(
     files = images.pixels.files
     assert isinstance(files, InFolder)
     sizes = np.fromiter((os.stat(files.name(row)).st_size for row in range(len(files))), np.int64, len(files))
+    _must_be_told_apart(files)
     order = shuffled(images.ids, 0, 0).numpy()
     parts = _parts(order, sizes, megabytes << 20)
     width = max(6, len(str(len(parts))))
     paths = [out / f"{split}-{number:0{width}d}.tar" for number in range(len(parts))]
     out.mkdir(parents=True, exist_ok=True)
-    _must_be_ours(out, split, paths, images.classes)
+    source = _source(files, sizes, images, parts, check)
+    _must_be_ours(out, split, source, images.classes)
     _must_have_room(out, int(sizes.sum()) + 2048 * len(sizes) - sum(p.stat().st_size for p in paths if p.exists()))
+    write_text(out / f"{split}{SOURCE}", source)
     write_text(out / CLASSES, "".join(f"{name}\n" for name in images.classes))
     skipped: list[str] = []
     done, total, written = 0, int(sizes.sum()), 0
     for path, rows in zip(paths, parts, strict=True):
         note(f"writing {split} shards", done, total)
         names = [_member(files.names[int(row)]) for row in rows]
-        if not _there(path, names):
+        if not (path.is_file() and path.with_suffix(".idx").is_file()):
             skipped += _write(path, images, files, rows, names, check)
         written += len(read_index(path.with_suffix(".idx")))
         done += int(sizes[rows].sum())
@@ -134,21 +141,34 @@ def _wrong(content: bytes) -> str | None:
     return None
 
 
-def _there(path: Path, names: Sequence[str]) -> bool:
-    """Whether a shard is there, whole, with these images or some of them: others could not be decoded."""
-    index = path.with_suffix(".idx")
-    if not (path.is_file() and index.is_file()):
-        return False
-    own = [part.name for parts in read_index(index) for part in parts if part.extension != "cls"]
-    return bool(own) and set(own) <= set(names)
+def _must_be_told_apart(files: InFolder) -> None:
+    """Refuse a.png beside a.jpg: a sample is known by its name without the ending."""
+    known: dict[str, str] = {}
+    for name in map(files.names.__getitem__, range(len(files))):
+        other = known.setdefault(os.path.splitext(name)[0], name)
+        if other != name:
+            raise ValueError(f"{name} and {other} differ in their ending alone, and would be one sample. Rename one.")
 
 
-def _must_be_ours(out: Path, split: str, paths: Sequence[Path], classes: Sequence[str]) -> None:
-    strange = sorted(set(out.glob(f"{split}-*.tar")) - set(paths))
-    named = out / CLASSES
-    other = named.is_file() and named.read_text("utf-8", "surrogateescape").split("\n")[:-1] != list(classes)
-    if strange or other:
-        raise ValueError(f"{out} holds {strange[0].name if strange else CLASSES} of other images. Name another folder.")
+def _source(files: InFolder, sizes: np.ndarray, images: Images, parts: Sequence[np.ndarray], check: bool) -> str:
+    """What tells these shards from others: names, sizes and times of their images, their labels, which go where."""
+    names = "\n".join(files.names[row] for row in range(len(files)))
+    digest = hashlib.sha256(names.encode("utf-8", "surrogateescape"))
+    times = [os.stat(files.name(row)).st_mtime_ns for row in range(len(files))]
+    for part in (sizes, np.array(times), images.labels.numpy(), np.array([len(part) for part in parts])):
+        digest.update(part.astype(np.int64).tobytes())
+    return f"{digest.hexdigest()[:32]}{' checked' if check else ''}\n"
+
+
+def _must_be_ours(out: Path, split: str, source: str, classes: Sequence[str]) -> None:
+    there, named, of = sorted(out.glob(f"{split}-*.tar")), out / CLASSES, out / f"{split}{SOURCE}"
+    if there and not (of.is_file() and of.read_text() == source):
+        raise ValueError(
+            f"{out} holds {there[0].name} of other images, of these before they changed, or made with other options. "
+            "Name another folder, or delete its shards."
+        )
+    if named.is_file() and named.read_text("utf-8", "surrogateescape").split("\n")[:-1] != list(classes):
+        raise ValueError(f"{out} holds {CLASSES} of other images. Name another folder.")
 
 
 def _must_have_room(out: Path, needed: int) -> None:

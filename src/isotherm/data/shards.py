@@ -15,6 +15,7 @@ Without torch: processes that only decode import it.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import tarfile
@@ -131,6 +132,14 @@ def open_shards(where: str | Path | Sequence[str | Path], note: Callable[[int, i
 
 def expand(pattern: str) -> list[str]:
     """``a-{000..127}.tar`` and ``{train,val}.tar`` as the names they stand for, in order."""
+    count = math.prod(len(inside.split(",")) for inside in re.findall(r"\{([^{}]*)\}", pattern))
+    spans = re.findall(r"\{(\d{1,9})\.\.(\d{1,9})\}", pattern)
+    if math.prod((abs(int(last) - int(first)) + 1 for first, last in spans), start=count) > MOST_SHARDS:
+        raise ValueError(f"{pattern:.80} stands for more than {MOST_SHARDS:,} shards.")
+    return _expanded(pattern)
+
+
+def _expanded(pattern: str) -> list[str]:
     brace = re.search(r"\{([^{}]*)\}", pattern)
     if brace is None:
         return [pattern]
@@ -147,7 +156,7 @@ def expand(pattern: str) -> list[str]:
         each = inside.split(",")
     else:
         raise ValueError(f"{{{inside}}} in {pattern} is no range. Write {{000..127}} or {{train,val}}.")
-    rests = expand(pattern[brace.end() :])
+    rests = _expanded(pattern[brace.end() :])
     return [f"{pattern[: brace.start()]}{one}{rest}" for one in each for rest in rests]
 
 

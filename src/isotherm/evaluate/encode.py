@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,7 @@ from isotherm.data.sets import SETS
 from isotherm.data.sources.decode import fill, pool
 from isotherm.encoders.features import features
 from isotherm.encoders.text import TextEncoder
+from isotherm.encoders.towers import digest_of
 from isotherm.evaluate.embed import EmbeddedSet
 from isotherm.evaluate.models import open_model
 from isotherm.train import names, runs
@@ -31,6 +33,10 @@ from isotherm.train.shared import shared_card
 AT_ONCE = 256
 """Images that are decoded together."""
 TEXT = (".txt",)
+SHOWN = 1000
+"""Characters of a line that are kept beside its embedding: all lines take the room of the longest."""
+MADE_BY = "images_made_by"
+"""In embeddings.npz: the digest of the model."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Embedder:
     texts: Callable[[Sequence[str]], Tensor] | None
     channels: int = 3
     size: int = 0
+    digest: str = ""
+    """Of its weights: what tells embeddings by it from those by another."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +62,22 @@ class Encoded:
     texts: Tensor | None
     lines: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    digest: str = ""
+    """Of the model that made them."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What embeddings.npz holds."""
         parts: dict[str, np.ndarray] = {}
         if self.images is not None:
             parts |= {"images": self.images.numpy(), "image_files": np.array([str(path) for path in self.files])}
+            parts[MADE_BY] = np.array([self.digest])
         if self.texts is not None:
-            parts |= {"texts": self.texts.numpy(), "text_lines": np.array(self.lines)}
+            parts |= {"texts": self.texts.numpy(), "text_lines": np.array([line[:SHOWN] for line in self.lines])}
         return parts
+
+
+OURS = ({"embeddings.npy", "ids.npy"}, {"images.npy", f"{MADE_BY}.npy"}, {"texts.npy", "text_lines.npy"})
+"""What is in the files that `write` writes."""
 
 
 def open_embedder(source: str) -> Embedder:
@@ -74,7 +89,8 @@ def open_embedder(source: str) -> Embedder:
     path = Path(source)
     if modality_at(path) is ImageTextModality:
         towers = runs.open_towers(path)
-        return Embedder(path.name, towers.embed_pixels, towers.embed_texts, 3, towers.size)
+        digest = digest_of(towers.network).hex()
+        return Embedder(path.name, towers.embed_pixels, towers.embed_texts, 3, towers.size, digest)
     if (encoder := text_encoder_of(path)) is not None:
         return Embedder(path.name, None, encoder.encode)
     model = open_model(source)
@@ -84,7 +100,7 @@ def open_embedder(source: str) -> Embedder:
     def embed(pixels: Tensor) -> Tensor:
         return features(model.encoder, model.recipe.plain(pixels, model.size), model.layer).float().cpu()
 
-    return Embedder(model.name, embed, None, model.channels, model.size)
+    return Embedder(model.name, embed, None, model.channels, model.size, digest_of(model.encoder).hex())
 
 
 def modality_at(path: Path) -> type[Modality] | None:
@@ -114,9 +130,11 @@ def encode(source: str, paths: Sequence[Path], note: Callable[[str, str], None] 
     note("embedding", f"{len(images):,} images, {len(texts):,} texts")
     z, whole, broken = embed_files(embedder, images) if images else (None, (), [])
     by_text = None if not texts else _texts(embedder, texts)
+    if long := sum(len(line) > SHOWN for line in texts):
+        notes.append(f"text_lines has the first {SHOWN:,} characters of {long:,} longer lines")
     if broken:
         notes.append(said(f"{len(broken)} of {len(images)} images left out", broken))
-    return Encoded(z, whole, by_text, tuple(texts), tuple(notes))
+    return Encoded(z, whole, by_text, tuple(texts), tuple(notes), embedder.digest)
 
 
 def _texts(embedder: Embedder, texts: Sequence[str]) -> Tensor:
@@ -192,3 +210,15 @@ def write(path: Path, encoded: Encoded | EmbeddedSet) -> None:
     """embeddings.npz, whole or not at all."""
     arrays: dict[str, Any] = encoded.arrays()
     files.write_whole(path, lambda file: np.savez(file, **arrays))
+
+
+def is_embeddings(path: Path) -> bool:
+    """Whether there is nothing to lose: no file, or one that `write` wrote."""
+    if not path.is_file():
+        return True
+    try:
+        with zipfile.ZipFile(path) as file:
+            names = set(file.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return False
+    return any(own <= names for own in OURS)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from isotherm import probes as probing
 from isotherm.data import fingerprints
+from isotherm.data.captioned import broken_note
 from isotherm.data.catalogue import SETS
 from isotherm.data.class_names import in_words, read_names
 from isotherm.data.images import Images
@@ -52,6 +53,7 @@ class PairAssessment:
     health: Health | None = None
     """None: what is to be said of one embedding is said of two (`pairs`), whose negatives are across."""
     unfinished: str = ""
+    notes: tuple[str, ...] = ()
 
     def tables(self) -> list[Table]:
         tables = []
@@ -71,12 +73,13 @@ class PairAssessment:
 
     def lines(self) -> list[str]:
         found = [f"{finding.level}: {finding.text}" for finding in self.pairs.findings]
-        return [*found, self.pairs.advice.reasoning]
+        return [*self.notes, *found, self.pairs.advice.reasoning]
 
     def as_dict(self) -> Json:
         return {
             "run": str(self.out),
             "unfinished": self.unfinished,
+            "notes": list(self.notes),
             "retrieval": None if self.retrieval is None else _retrieval_json(self.retrieval),
             "probes": {name: score.as_dict() for name, score in self.scores.items()},
             "pairs": self.pairs.as_dict(),
@@ -123,6 +126,7 @@ def assess(
         names,
         examine_pairs(subject.images, subject.texts, subject.owner, run.out.name, options.seed),
         unfinished=stopped,
+        notes=tuple(broken_note(judged.broken)),
     )
     write(run.out.name, assessment, embedding, options)
     return assessment

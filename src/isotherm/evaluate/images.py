@@ -10,16 +10,19 @@ import torch
 from torch import Tensor
 
 from isotherm import probes as evaluate
+from isotherm.data.fingerprints import same
 from isotherm.data.images import Images
+from isotherm.data.sources.reading import count
 from isotherm.evaluate.assessment import Options, Table, check_probes, embedding_of, warned, write
 from isotherm.files import Json
 from isotherm.inspect.health import Health, examine_embedding
 from isotherm.inspect.reading import Embedding
 from isotherm.probes import PROTOCOLS, Score, Spread, features_of
 from isotherm.probes.extract import probed_layer
-from isotherm.train.modality.images import OpenedImages
+from isotherm.train.modality.images import OpenedImages, data_of
 from isotherm.train.monitor import labelled, some, two_views, with_labels
-from isotherm.train.runs import open_run, unfinished
+from isotherm.train.names import RESULT
+from isotherm.train.runs import open_run, read_result, unfinished
 
 AUGMENTED = tuple(f"{name}-augmented" for name in PROTOCOLS)
 PROBES = ("knn", "linear", *PROTOCOLS, *AUGMENTED, "finetune", "fewshot", "fewshot-finetune")
@@ -39,6 +42,7 @@ class ImageAssessment:
     scores: dict[str, Score | Spread]
     health: Health | None
     unfinished: str = ""
+    notes: tuple[str, ...] = ()
 
     def tables(self) -> list[Table]:
         rows = []
@@ -51,12 +55,13 @@ class ImageAssessment:
         return [Table(("probe", "accuracy", "95 % interval", "balanced, or sd over seeds", "n"), tuple(rows))]
 
     def lines(self) -> list[str]:
-        return []
+        return list(self.notes)
 
     def as_dict(self) -> Json:
         return {
             "run": str(self.out),
             "unfinished": self.unfinished,
+            "notes": list(self.notes),
             "probes": {name: score.as_dict() for name, score in self.scores.items()},
             "measures": {} if self.health is None else self.health.values,
         }
@@ -75,11 +80,16 @@ def assess(
     test = run.test
     if test is None:
         raise ValueError(f"{run.config.data} has no part '{run.config.test}' to judge on.")
+    refuse_other_data(run)
     run = replace(run, images=with_labels(run.images))
     if not (labelled(run.images) and labelled(test)):
         raise ValueError(f"{run.config.data} has no labels; `isotherm inspect` examines an embedding without them.")
     scores: dict[str, Score | Spread] = {}
     known = test.subset(torch.isin(test.labels, run.images.labels).nonzero()[:, 0])
+    gone = len(test) - len(known)
+    left = (
+        f"{count(gone, 'test image')} left out: their classes are not in the training part; training counts them wrong"
+    )
     fixed: tuple[Tensor, Tensor] | None = None
     for name in probes:
         if not (name in AUGMENTED or name.endswith("finetune")) and fixed is None:
@@ -90,9 +100,19 @@ def assess(
     options.note("examining the embedding", "")
     embedding, stopped = _embedding(run, options.seed), unfinished(run.out)
     health = warned(examine_embedding(embedding, options.seed), stopped)
-    assessment = ImageAssessment(run.out, scores, health, stopped)
+    assessment = ImageAssessment(run.out, scores, health, stopped, (left,) if gone else ())
     write(run.out.name, assessment, embedding, options)
     return assessment
+
+
+def refuse_other_data(run: OpenedImages) -> None:
+    """Refuse to judge a run on images that have changed since it ended: they are others by the same name."""
+    known = read_result(run.out).data if (run.out / RESULT).exists() else ""
+    if known and not same(known, data_of(run.images, run.test)):
+        raise ValueError(
+            f"the images of {run.config.data} have changed since {run.out} was trained. Bring the old ones back, or "
+            f"judge it on the new ones: isotherm evaluate {run.out} --on {run.config.data}"
+        )
 
 
 def _features(run: OpenedImages, images: Images) -> Tensor:

@@ -25,7 +25,7 @@ from isotherm.train.commandline import recorded
 from isotherm.train.config import Config
 from isotherm.train.layers import Settings
 from isotherm.train.modality import ImageModality, modality_of
-from isotherm.train.modality.images import ENCODER, encoder_of
+from isotherm.train.modality.images import ENCODER, encoder_of, oddities
 from isotherm.views import Recipe, recipe
 
 RANDOM, LIBRARIES = "random:", ("timm:", "torchvision:", "hf:")
@@ -113,7 +113,9 @@ def _run(out: Path, wanted: Wanted) -> Model:
         raise ValueError(f"{out} learnt from {modality_of(config).noun}, and this is about images.")
     if (out / ENCODER).exists():
         network: nn.Module = runs.load_encoder(out)
-        channels, size = _card(out)
+        card = _card(out)
+        channels, size = int(card["channels"]), int(card["size"])
+        _refuse_odd(out, card, wanted)
     else:
         opened = runs.open_run(out)
         network = opened.network.encoder
@@ -121,6 +123,7 @@ def _run(out: Path, wanted: Wanted) -> Model:
             opened.images.shape[0] + opened.images.bits,
             opened.recipe.views[0].size or opened.images.shape[1],
         )
+        _refuse_odd(out, oddities(opened.images, opened.recipe), wanted)
     model = _model(
         out.name, network, channels, _allowed(network, wanted.size or size), wanted.normalize or config.normalize
     )
@@ -132,15 +135,31 @@ def _shared(out: Path, card: Settings, wanted: Wanted) -> Model:
     if "model" in card:
         raise ValueError(f"{out} reads sentences, and this is about images.")
     network: nn.Module = runs.load_encoder(out)
+    _refuse_odd(out, card, wanted)
     with refusing(f"{out} does not say which images it takes"):
         normalize = (card["normalize"]["mean"], card["normalize"]["std"]) if card["normalize"]["mean"] else None
         size = _allowed(network, wanted.size or int(card["size"]))
         return _model(out.name, network, int(card["channels"]), size, wanted.normalize or normalize)
 
 
-def _card(out: Path) -> tuple[int, int]:
-    card = json.loads((out / ENCODER).with_suffix(".json").read_text())
-    return int(card["channels"]), int(card["size"])
+def _card(out: Path) -> Settings:
+    card: Settings = json.loads((out / ENCODER).with_suffix(".json").read_text())
+    return card
+
+
+def _refuse_odd(out: Path, card: Settings, wanted: Wanted) -> None:
+    """Images are shown here as squares of three channels or one; what learnt from others is not asked."""
+    if card.get("randbit"):
+        raise ValueError(
+            f"{out} learnt from images with {card['randbit']} RandBit planes, which no other images have: "
+            f"isotherm evaluate {out}."
+        )
+    if card.get("shape") and wanted.size is None:
+        tall, wide = card["shape"]
+        raise ValueError(
+            f"{out} learnt from images of {tall} × {wide} pixels, and would be shown squares here: say so with --size "
+            "where there is one, or use isotherm.load_encoder."
+        )
 
 
 def _allowed(network: nn.Module, size: int) -> int:
@@ -164,7 +183,7 @@ def _random(name: str, source: str, wanted: Wanted) -> Model:
         trained = _run(out, wanted)  # refuses code that nobody allowed, also of the card
         if not (out / ENCODER).exists():
             raise ValueError(f"{out} has not ended; {RANDOM} takes a run that has, or one of: {', '.join(NETWORKS)}.")
-        card = json.loads((out / ENCODER).with_suffix(".json").read_text())
+        card = _card(out)
         network = encoder_of(Choice.of(card["encoder"]), card["channels"], card["size"])
     return replace(trained, name=f"{RANDOM}{trained.name}", encoder=network.eval(), unfinished="")
 

@@ -27,7 +27,7 @@ def export_onnx(source: str, out: Path, wanted: Wanted, opset: int = onnx_graph.
     """Write the graph and what belongs to it; and what is to be said of a run that has not ended."""
     if out.suffix != ".onnx":
         raise ValueError(f"--out must end in .onnx, got '{out}'.")
-    files.check_places(out=out)
+    files.check_places(out=out, read=[Path(source)])
     _refuse_another_s(out.with_suffix(".json"))
     path = Path(source)
     if modality_at(path) is ImageTextModality:
@@ -36,6 +36,8 @@ def export_onnx(source: str, out: Path, wanted: Wanted, opset: int = onnx_graph.
             "FOLDER/image."
         )
     if (encoder := text_encoder_of(path)) is not None:
+        if out.with_suffix(TOKENIZER).exists() and not out.with_suffix(".json").exists():
+            raise ValueError(f"{out.with_suffix(TOKENIZER)} is there without its graph; name another --out.")
         return _export_text(encoder, path.name, out, opset), runs.unfinished(path)
     model = open_model(source, wanted)
     return _export_images(model, out, opset), model.unfinished

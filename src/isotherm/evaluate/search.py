@@ -14,8 +14,9 @@ from torch import Tensor
 
 from isotherm import __version__
 from isotherm.data.captioned import said
+from isotherm.data.declared import npz_arrays
 from isotherm.data.decoding.one_image import in_mode, open_image
-from isotherm.evaluate.encode import Embedder, embed_files, image_files, image_suffixes, open_embedder
+from isotherm.evaluate.encode import MADE_BY, Embedder, embed_files, image_files, image_suffixes, open_embedder
 from isotherm.pairing import unit
 from isotherm.report import Page, Thumbnail
 from isotherm.report.page import number
@@ -65,9 +66,9 @@ def search(
         note("embedding", f"{len(paths):,} images")
         z, whole, broken = embed_files(embedder, paths)
     else:
-        (z, whole), broken = stored, []
-    if z.shape[1] != asked.shape[1]:
-        raise ValueError(f"{images} has {z.shape[1]} dimensions, {source} {asked.shape[1]}: another model made it.")
+        (z, whole, maker), broken = stored, []
+        if maker != embedder.digest:
+            raise ValueError(f"{images} was made by another model than {source}; embed the images with this one.")
     s = unit(asked.double(), "queries") @ unit(z.double(), "images").T
     values, order = s.sort(dim=1, descending=True, stable=True)
     answers = [
@@ -85,6 +86,8 @@ def _embed(embedder: Embedder, source: str, queries: Sequence[str]) -> Tensor:
         path = Path(query)
         if path.suffix.lower() in image_suffixes() and path.is_file():
             z, _, _ = embed_files(embedder, [path])
+        elif path.suffix.lower() in image_suffixes():
+            raise ValueError(f"there is no image {query}.")
         elif embedder.texts is None:
             raise ValueError(f"{source} learnt from images alone: ask with the path of an image, not '{query}'.")
         elif not query.strip():
@@ -96,15 +99,17 @@ def _embed(embedder: Embedder, source: str, queries: Sequence[str]) -> Tensor:
     return torch.cat(rows)
 
 
-def _stored(path: Path) -> tuple[Tensor, tuple[Path, ...]]:
+def _stored(path: Path) -> tuple[Tensor, tuple[Path, ...], str]:
+    """Embeddings, what they are of, and the digest of the model that made them."""
     try:
+        npz_arrays(path)
         with np.load(path, allow_pickle=False) as arrays:
-            z, names = arrays["images"], arrays["image_files"]
-    except (OSError, ValueError, KeyError, EOFError) as error:
+            z, names, maker = arrays["images"], arrays["image_files"], str(arrays[MADE_BY].tolist()[0])
+    except Exception as error:  # a broken archive makes numpy and zipfile raise nearly anything
         raise ValueError(f"{path} is not what `isotherm encode` writes of images: {error}.") from error
-    if z.ndim != 2 or names.shape != z.shape[:1] or not len(z):
+    if z.ndim != 2 or z.dtype != np.float32 or names.shape != z.shape[:1] or not len(z):
         raise ValueError(f"{path} is damaged: {z.shape} embeddings and {names.shape} names.")
-    return torch.from_numpy(z), tuple(map(Path, names.tolist()))
+    return torch.from_numpy(z), tuple(map(Path, names.tolist())), maker
 
 
 def search_page(result: Search, command: str = "") -> Page:

@@ -84,7 +84,7 @@ class Job:
         total = sum(float(p.double().abs().sum()) for p in model.encoder.state_dict().values())
         how = [SEARCHED, DECAYS, HELD_OUT, NEIGHBOURS]
         told = [how, vars(self.entry), probe, self.suite.seeds, self.suite.epochs, model.size, model.recipe.mean, total]
-        told.append(self.data)
+        told += [model.recipe.std, self.data]
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
         name = "".join(c if c.isalnum() else "-" for c in self.entry.name)[-40:]
         return self.out / f"{name}-{probe}-{digest}.{ending}"
@@ -146,7 +146,7 @@ class Job:
             entry.metric,
             tuple(values),
             tuple(seeds),
-            _digest(test),
+            self.target.items,
             Measured.packed(right) if by_item else (),
             Measured.weighed(_weights(test.labels)) if entry.metric == "mean-per-class" else "",
             len(test),
@@ -223,7 +223,3 @@ def _weights(labels: Tensor) -> Tensor:
     """What makes the mean over items the mean over classes."""
     counts = torch.bincount(labels).double()
     return len(labels) / (int((counts > 0).sum()) * counts[labels])
-
-
-def _digest(images: Images) -> str:
-    return hashlib.sha256(images.ids.numpy().tobytes() + images.labels.numpy().tobytes()).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from isotherm.checks import parameters
+from isotherm.data import fingerprints
 from isotherm.data.images import Images
 from isotherm.data.imbalance import fraction
 from isotherm.data.parts import NoSplit
@@ -36,6 +38,8 @@ class Target:
     several: bool
     """Whether an image may show several classes at once."""
     notes: tuple[str, ...]
+    items: str
+    """What tells its images from others of that name, whatever size or channels the model wants."""
 
     @property
     def class_weights(self) -> ClassWeights:
@@ -61,11 +65,12 @@ def open_target(
     `at_most` takes a seeded choice of so many training images; `options` are the source's own, such as which column
     has the labels.
     """
-    train = fitted(part_of(name, ("train",), model.size, options), model)
-    test = fitted(part_of(name, TESTS, model.size, options), model)
+    raw = [part_of(name, splits, model.size, options) for splits in (("train",), TESTS)]
+    items = "-".join(_items(images, name) for images in raw)
+    train, test = (fitted(images, model) for images in raw)
     notes = [f"{part}: {note}" for part, images in (("train", train), ("test", test)) for note in images.notes]
     if shows_several(train):
-        return Target(name, _some(train, at_most, seed), test, True, tuple(notes))
+        return Target(name, _some(train, at_most, seed), test, True, tuple(notes), items)
     train, test = (_labelled(images, part, notes) for images, part in ((train, "training"), (test, "test")))
     train = _some(train, at_most, seed)
     classes = torch.unique(train.labels)
@@ -77,7 +82,14 @@ def open_target(
     if not bool(known.all()):
         notes.append(f"{count(int((~known).sum()), 'test image')} left out: their classes are not in the training part")
         test = test.subset(known.nonzero()[:, 0])
-    return Target(name, train, test, False, tuple(notes))
+    return Target(name, train, test, False, tuple(notes), items)
+
+
+def _items(images: Images, name: str) -> str:
+    """Ids and labels, and the pixels where they are not brought to the model's size."""
+    of = hashlib.sha256(images.ids.numpy().tobytes() + images.labels.numpy().tobytes()).hexdigest()[:16]
+    own_size = outside_data.data_address(name) is None and not _takes_size(name)
+    return f"{of}.{fingerprints.of_images(images)}" if own_size else of
 
 
 def part_of(name: str, splits: tuple[str, ...], size: int, given: Mapping[str, Any] = MappingProxyType({})) -> Images:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from isotherm.experiments.claims.decision import interval
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Comparison, varied_label
+from isotherm.measures.measure import Measure
 from isotherm.train.layers import flat
 
 
@@ -25,6 +26,19 @@ class Difference:
     def sure(self) -> bool:
         """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
+
+    def shown(self, of: Measure) -> tuple[float, float, float]:
+        """The difference and its interval as the measure is shown: in percent, with its sign turned."""
+        ends = of.factor * self.low, of.factor * self.high
+        return of.factor * self.mean, min(ends), max(ends)
+
+    def told(self, of: Measure) -> str:
+        """Which is better, by what is better of this measure."""
+        if self.seeds < 2 or not self.sure:
+            return "inconclusive"
+        if of.better is None:
+            return "higher" if of.factor * self.mean > 0 else "lower"
+        return "better" if (self.mean > 0) == (of.better == "higher") else "worse"
 
 
 def differences(records: Records, wanted: Comparison) -> list[Difference]:

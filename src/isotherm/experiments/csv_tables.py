@@ -68,10 +68,9 @@ def points(records: Records) -> list[Where]:
 
 def compared(records: Records, comparison: Comparison) -> str:
     """Differences from an arm, seed by seed; without an interval where there is one seed."""
-    factor = abs(measure(comparison.measure).factor)
     rows: list[list[Any]] = [["arm", "varied", "seeds", "difference", "low", "high"]]
     for d in differences(records, comparison):
-        numbers = [_rounded(factor * v) for v in (d.mean, d.low, d.high)]
+        numbers = [_rounded(v) for v in d.shown(measure(comparison.measure))]
         rows.append([d.arm, d.varied, d.seeds, *(numbers if d.seeds > 1 else [numbers[0], None, None])])
     return _csv(rows)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from isotherm.train.layers import preset_settings
+from isotherm.train.layers import RIVALS, preset_settings
 
 NAME = "grid_study.py"
 MEASURED = ("knn", "uniformity")
@@ -38,9 +38,16 @@ STUDY = Study(
 
 def source(vary: Sequence[str], words: Sequence[str], seeds: int, command: Sequence[str]) -> str:
     """The study of every combination of these values (`lr=0.03,0.1`), over settings as `isotherm train` has them."""
-    varied = dict(_values(text) for text in vary)
+    pairs = [_values(text) for text in vary]
+    varied = dict(pairs)
     if not varied:
         raise ValueError("a grid needs something to vary: --vary loss.temperature=0.05,0.1,0.2")
+    if len(varied) < len(pairs):
+        raise ValueError(f"--vary names {', '.join(k for k, _ in pairs)}; each setting once, with all its values.")
+    settings = _settings(words)
+    for one, other in RIVALS:
+        if {one, other} <= {*varied, *settings}:
+            raise ValueError(f"{one} and {other} are two ways to say one thing; a grid has one of them.")
     along = {k: v for k, v in varied.items() if all(isinstance(each, int | float) for each in v)}
     named = {k: v for k, v in varied.items() if k not in along}
     combinations = list(itertools.product(*named.values()))
@@ -58,7 +65,7 @@ def source(vary: Sequence[str], words: Sequence[str], seeds: int, command: Seque
     ]
     return TEMPLATE.format(
         command=shlex.join(command).replace("\\", "\\\\").replace('"""', "'''"),
-        base=pprint.pformat(_settings(words), sort_dicts=False),
+        base=pprint.pformat(settings, sort_dicts=False),
         arms="".join(f"\n        {arm}," for arm in arms) + "\n    ",
         seeds=seeds,
         figures="".join(f"\n        {figure}," for figure in figures) + ("\n    " if figures else ""),

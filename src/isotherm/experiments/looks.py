@@ -52,17 +52,20 @@ class Looks:
 
     @classmethod
     def of(cls, folder: Path) -> Looks:
-        """What a folder has of them; damaged or none: nothing has been added."""
+        """What a folder has of them; none: nothing has been added."""
+        if not (folder / FILE).exists():
+            return cls(folder)
+        damaged = f"{folder / FILE} is damaged. Bring it back: it tells how often verdicts were looked at."
         try:
             stored = json.loads(files.text_of(folder / FILE))
             known = [f.name for f in fields(Look)]
             looks = [Look(**{name: look[name] for name in known if name in look}) for look in stored["looks"]]
             seeds = {str(k): int(v) for k, v in stored["seeds"].items()}
             if any(n > MANY_SEEDS for n in seeds.values()) or not all(isinstance(a.verdicts, dict) for a in looks):
-                return cls(folder)
+                raise ValueError(damaged)
             return cls(folder, seeds, looks)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-            return cls(folder)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(damaged) from error
 
     def write(self) -> None:
         """Into the folder, if there is anything to tell."""

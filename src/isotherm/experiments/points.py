@@ -15,7 +15,8 @@ from isotherm.experiments.study import Arm, Point, Scale, Settings, Study, Where
 from isotherm.measures.catalogue import in_groups, measures
 from isotherm.train.commandline import configure
 from isotherm.train.config import Config
-from isotherm.train.layers import merge, nested
+from isotherm.train.layers import flat, merge, nested
+from isotherm.train.unread import refuse_unread
 
 MANY_SEEDS = 10_000
 """A claim that needs more is not worth its runs."""
@@ -50,6 +51,7 @@ def expand(
     _refuse_two_of_one_name(points)
     if not points:
         raise ValueError(f"study {study.name} has no runs at scale {scale}: give it arms, and values to vary.")
+    _refuse_unread_everywhere(study, points)
     doors.allow(*(name for point in points for name in doors.outside_names(point.config.as_dict())))
     return points
 
@@ -61,6 +63,19 @@ def _refuse_two_of_one_name(points: Sequence[Point]) -> None:
         label = Where(point.arm, point.varied).label
         if known.setdefault((label, point.seed), point.config.key) != point.config.key:
             raise ValueError(f"two arms of the study are called '{label}': their runs could not be told apart.")
+
+
+def _refuse_unread_everywhere(study: Study, points: Sequence[Point]) -> None:
+    """Refuse what all runs are given and none reads; of several scales another may read it."""
+    for name in flat(study.base) if len(study.scales) == 1 else ():
+        for point in points:
+            try:
+                refuse_unread([name], point.config)
+                break
+            except ValueError as error:
+                why = error
+        else:
+            raise ValueError(f"study {study.name}: {why}") from why
 
 
 def _grid(arm: Arm, scale: Scale, seeds: int | None, more: Mapping[str, int]) -> Iterator[tuple[Settings, int]]:
@@ -80,8 +95,12 @@ def _config(study: Study, arm: Arm, varied: Settings, scale: Scale, data: str) -
         settings = merge(settings, nested(layer))
     for layer in (scale.adjust(settings), varied):
         settings = merge(settings, nested(layer))
+    if "seed" in settings:
+        raise ValueError(f"study {study.name}, {arm.name}: seeds are no setting; a scale and --seeds say how many.")
     try:
-        return configure(settings)
+        config = configure(settings)
+        refuse_unread(list(varied), config)
+        return config
     except (ValueError, TypeError) as error:
         values = ", ".join(f"{k} = {v}" for k, v in varied.items())
         raise ValueError(f"study {study.name}, {arm.name} {values}: {error}") from error

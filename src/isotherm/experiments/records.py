@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotherm import files
+from isotherm.experiments.claims.by_seed import averaged
 from isotherm.experiments.study import Settings, Where, run_name
 from isotherm.measures.measure import usable
 from isotherm.train.names import METRICS
@@ -300,11 +301,11 @@ class Records:
         return next((r for r in self.at(where) if r.seed == seed), None)
 
     def by_seed(self, where: Where | str, measure: str) -> dict[int, float]:
-        """A measure at a point, for every seed (the mean where several runs are meant)."""
-        values: dict[int, list[float]] = {}
+        """A measure at a point, for every seed; where several points are meant, their mean (`averaged`)."""
+        values: dict[str, dict[int, float]] = {}
         for r, value in self.values(where, measure):
-            values.setdefault(r.seed, []).append(value)
-        return {seed: each[0] if len(each) == 1 else float(np.mean(each)) for seed, each in values.items()}
+            values.setdefault(r.point, {})[r.seed] = value
+        return averaged(values)
 
     def mean(self, where: Where | str, measure: str) -> tuple[float, float, int]:
         """Mean, standard deviation (0 for one) and number of runs at a point."""

@@ -17,6 +17,7 @@ import yaml
 
 import isotherm
 from isotherm import files
+from isotherm.experiments.claims.decision import FEWEST_SEEDS
 from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.csv_tables import as_cell
 from isotherm.experiments.drawn import Drawn, charts_of, draw_figures
@@ -47,8 +48,6 @@ RULES = (
     "interval falls short of what counts; else undecided, with what would decide it. Looking again after more seeds is "
     "allowed for in the levels."
 )
-FEWEST_SEEDS = 3
-"""With fewer no claim can be decided."""
 LABELS: Mapping[Outcome, tuple[Level, str]] = {
     "held": ("good", "✓ held"),
     "contradicted": ("bad", "✗ contradicted"),

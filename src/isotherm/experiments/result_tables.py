@@ -92,24 +92,26 @@ def ours(records: Records, table: PaperTable, data: str) -> list[list[Any]]:
     for i, (title, name) in enumerate(table.measures):
         scale, digits = measure(name).factor, places(_deviations(records, measure(name)))
         cells: list[Any] = [f"ours, {data}" if i == 0 else "", title] if table.titled else [f"ours, {data}"]
-        for where in table.points:
-            mean, deviation, n = records.mean(where, name)
+        means = [records.mean(where, name) for where in table.points]
+        most = max((n for *_, n in means), default=0)
+        for mean, deviation, n in means:
             shown = scale * mean
             note = f"± {_spread(abs(scale) * deviation, shown, digits)}" if n > 1 else ""
+            if n < most:
+                note = f"{note} ({n} of {most} seeds)".strip()
             cells.append(Cell(round(shown, 4), note=note, places=digits) if n else None)
         rows.append(cells)
     return rows
 
 
 def compared(records: Records, comparison: Comparison) -> tuple[list[str], list[list[Any]]]:
-    """Paired differences: how much above the reference, the interval, and whether it excludes zero."""
-    scale = abs(measure(comparison.measure).factor)
+    """Paired differences: how much above the reference, the interval, and what it says if it excludes zero."""
+    about = measure(comparison.measure)
     rows: list[list[Any]] = []
     for d in differences(records, comparison):
-        many = d.seeds > 1
-        span = f"{scale * d.low:+.2f} to {scale * d.high:+.2f}" if many else "one seed"
-        told = ("better" if d.mean > 0 else "worse") if many and d.sure else "inconclusive"
-        rows.append([d.arm, d.varied, d.seeds, f"{scale * d.mean:+.2f}", span, told])
+        mean, low, high = d.shown(about)
+        span = f"{low:+.2f} to {high:+.2f}" if d.seeds > 1 else "one seed"
+        rows.append([d.arm, d.varied, d.seeds, f"{mean:+.2f}", span, d.told(about)])
     return ["arm", "varied", "seeds", "difference", "interval", ""], rows
 
 

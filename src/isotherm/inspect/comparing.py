@@ -44,6 +44,8 @@ PAIRED = (
 DIFFERENCE_HEADS = ("measure", "arm", "less", "difference", "95 % interval", "seeds", "better (95 %)")
 
 
+SHOWN = ("data_options", "randbit", "digits", "digit_source", "digit_size", "digit_places", "digit_blend")
+"""Settings of a run that change the images it is judged on."""
 SHARES = ("nearest_agreement",)
 """Measures that are the share of an embedding's items."""
 
@@ -63,6 +65,8 @@ class Entry:
     """Dimensions, on which geometry depends."""
     run: RunFacts | None = None
     """Of a run: its settings and curves."""
+    classes: tuple[int, ...] = ()
+    """Of a file: how many items each class has, on which all depends that is about classes."""
 
     @property
     def collapsed(self) -> bool:
@@ -152,14 +156,17 @@ def compare(paths: Sequence[Path | str], reading: Reading = WHOLE) -> Comparison
     if len(paths) < 2:
         raise ValueError(f"compare needs at least 2 files or runs, got {len(paths)}.")
     entries = [entry_of(Path(path), reading) for path in paths]
-    names = _told_apart([Path(p) for p in paths])
+    names = told_apart([Path(p) for p in paths])
     entries = [replace(entry, name=name) for name, entry in zip(names, entries, strict=True)]
     measures = list(dict.fromkeys(key for entry in entries for key in entry.values))
     rows = tuple(_row(key, entries) for key in measures)
     facts = [entry.run for entry in entries if entry.run is not None]
     if len(facts) < len(entries):  # a file has no settings
         return Comparison(tuple(entries), rows)
-    differences = paired(names, facts, [entry.values for entry in entries])
+    values = [
+        {name: value for name, value in entry.values.items() if alike(name, [entries[0], entry])} for entry in entries
+    ]
+    differences = paired(names, facts, values)
     return Comparison(tuple(entries), rows, tuple(differing(facts)), tuple(differences))
 
 
@@ -173,7 +180,12 @@ def entry_of(path: Path, reading: Reading) -> Entry:
     if health.advice.low is not None and health.advice.high is not None:
         values |= {"recommended tau, from": health.advice.low, "recommended tau, to": health.advice.high}
     errors = _errors(embedding, values, reading.seed)
-    return Entry(embedding.name, values, health, errors, ("file", embedding.total, health.n), health.d)
+    sizes = (
+        ()
+        if embedding.labels is None
+        else tuple(sorted(torch.unique(embedding.labels, return_counts=True)[1].tolist()))
+    )
+    return Entry(embedding.name, values, health, errors, ("file", embedding.total, health.n), health.d, None, sizes)
 
 
 def difference_cells(differences: Sequence[Difference]) -> list[list[str]]:
@@ -198,12 +210,13 @@ def _run(folder: Path) -> Entry:
         values = {str(k): float(v) for k, v in _flat(result["measures"]).items()}
         config = result.get("config", {})
         data, test = config.get("data"), config.get("test")
+        pixels = str(result.get("data", ""))
         width = config.get("head", {}).get("width") if config.get("head", {}).get("name") != "none" else None
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: it holds no measures.") from error
     known = SETS[data].images.get(test) if data in SETS else None
     errors = {} if known is None else {k: _binomial(v, known) for k, v in values.items() if _is_accuracy(k)}
-    items = ("run", data, test, str(config.get("data_options")))
+    items = ("run", data, test, pixels, *(str(config.get(name)) for name in SHOWN))
     return Entry(folder.name, values, None, errors, items, width, facts_of(folder, config))
 
 
@@ -256,11 +269,14 @@ def _row(measure: str, entries: Sequence[Entry]) -> Row:
 
 def comparable(measure: str, entries: Sequence[Entry]) -> bool:
     """Whether better has a direction, and at least two have the measure, of the same items."""
-    about = fact(measure)
     there = [entry for entry in entries if measure in entry.values]
-    any_width = bool({"labels", "features"} & set(about.needs))  # what is about classes does not depend on it
-    alike = {(entry.items, None if any_width else entry.width) for entry in there}
-    return about.better is not None and len(there) > 1 and len(alike) == 1
+    return fact(measure).better is not None and len(there) > 1 and alike(measure, there)
+
+
+def alike(measure: str, entries: Sequence[Entry]) -> bool:
+    """Whether a measure of these is of the same items, and in as many dimensions where it depends on them."""
+    of_classes = bool({"labels", "features"} & set(fact(measure).needs))  # which do not depend on the width
+    return len({(entry.items, entry.classes if of_classes else entry.width) for entry in entries}) == 1
 
 
 def _best(measure: str, entries: Sequence[Entry]) -> int | None:
@@ -275,7 +291,7 @@ def _best(measure: str, entries: Sequence[Entry]) -> int | None:
     return best if lead > CERTAIN * math.hypot(*errors) and not entries[best].collapsed else None
 
 
-def _told_apart(paths: Sequence[Path]) -> list[str]:
+def told_apart(paths: Sequence[Path]) -> list[str]:
     """The shortest ends of the paths that tell them apart."""
     for parts in range(1, max(len(p.parts) for p in paths) + 1):
         names = ["/".join(p.parts[-parts:]) for p in paths]

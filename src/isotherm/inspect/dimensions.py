@@ -59,11 +59,12 @@ def numbers_of(texts: Array) -> Array:
 
 
 def is_number(text: str) -> bool:
+    """As tables have numbers: 0_2 is Python's."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text
 
 
 def left_out(columns: Mapping[str, Column], chosen: Column, used: Sequence[str]) -> Iterator[Finding]:

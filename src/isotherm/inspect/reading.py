@@ -299,7 +299,8 @@ def _floats(raw: Any, name: str, notes: list[Finding]) -> Tensor:
         if kind not in "iuf":
             raise ValueError(f"{name} must hold real numbers, got {raw.dtype}.")
         integer = kind in "iu"
-        z = torch.from_numpy(np.array(raw, dtype=np.float32))
+        with np.errstate(over="ignore"):  # what is too large for float32 is told as rows that are not finite
+            z = torch.from_numpy(np.array(raw, dtype=np.float32))
     else:
         if raw.is_complex() or raw.dtype == torch.bool:
             raise ValueError(f"{name} must hold real numbers, got {raw.dtype}.")

@@ -28,6 +28,7 @@ class MaskedWords(Method):
     """
 
     fewest_views = 1
+    gives_embeddings = False
 
     def __init__(self, network: Network, share: float = 0.15) -> None:
         encoder = network.encoder

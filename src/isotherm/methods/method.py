@@ -68,6 +68,8 @@ class Method(nn.Module):
 
     fewest_views: ClassVar[int] = 2
     takes_hard_negatives: ClassVar[bool] = False
+    gives_embeddings: ClassVar[bool] = True
+    """Whether what `embed` gives are embeddings, whose similarity says whether they collapse."""
     name: str = ""
     """What a user calls it."""
     small_crops: int = 0

@@ -23,6 +23,9 @@ Weights = Literal["cosine", "l2", "uniform"]
 STRIP = 1 << 24
 """Similarities at once (64 MB): enough rows for a fast matrix product."""
 LEAST_ROWS = 32
+DIFFERENCES = "donot_use_mm_for_euclid_dist"
+COARSE = 1e-4
+"""Squared distances below this part of the squared lengths have lost too much to rounding to tell who is nearer."""
 QUIET = 1 << 15
 """Fewer numbers than this torch handles in one thread. What is left of a strip after the selection stays below it: a
 dozen small steps that wake every thread cost more than they gain, and on a busy machine more than the products."""
@@ -50,7 +53,8 @@ def knn(
     - ``uniform``: nearest by cosine similarity, one vote each.
 
     Of equally near items the one that stands first in `train` is nearer, and of classes with equal votes the lower one
-    wins. Similarities are computed in float32. Memory: a copy of the features and some 100 MB, however many there are.
+    wins. Similarities are computed in float32, distances of features less their mean: rounding may part equal ones.
+    Memory: a copy of the features and some 100 MB, however many there are.
     """
     given = parts(train, train_labels, test, test_labels, classes)
     wanted = _ks(ks, len(given.train))
@@ -106,6 +110,9 @@ def _voters(given: Parts, k: int, weights: Weights, temperature: float) -> Itera
     for rows, _, about in nearest(queries, bank, k, less=half):
         # ‖x‖² − 2x·y + ‖y‖² finds them, but is too coarse where a neighbour is almost the item itself.
         distance = _distances(queries[rows], bank, about)
+        lost = distance.amax(1).square() < COARSE * (queries[rows].square().sum(1) + 2 * half.max())
+        for some in lost.nonzero()[:, 0].split(LEAST_ROWS):
+            distance[some], about[some] = _by_distance(queries[rows][some], bank, k)
         order = order_keys(-distance, about).argsort(dim=1, descending=True)
         near, distance = about.gather(1, order), distance.gather(1, order)
         first = distance[:, :1]
@@ -120,12 +127,17 @@ def _moved(given: Parts) -> tuple[Tensor, Tensor]:
     return (given.test / size).sub_(centre).float(), bank.sub_(centre).float()
 
 
+def _by_distance(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Distances and indices of the k nearest by the differences themselves: slow, and as fine as float32 is."""
+    values, indices = largest(-torch.cdist(queries, bank, compute_mode=DIFFERENCES), k, _layers(len(bank), k))
+    return -values, indices
+
+
 def _distances(queries: Tensor, bank: Tensor, near: Tensor) -> Tensor:
     distances = torch.empty(near.shape, device=near.device)
     step = max(1, STRIP // (near.shape[1] * bank.shape[1]))
     for at in (slice(i, i + step) for i in range(0, len(near), step)):
-        exact = "donot_use_mm_for_euclid_dist"
-        distances[at] = torch.cdist(queries[at, None], bank[near[at]], compute_mode=exact)[:, 0]
+        distances[at] = torch.cdist(queries[at, None], bank[near[at]], compute_mode=DIFFERENCES)[:, 0]
     return distances
 
 

@@ -23,6 +23,9 @@ LOGITS = 1 << 24
 """Logits at once (64 MB): with ten classes all of them. Strips that stay in the cache would be faster on a quiet
 machine, but each makes the threads wait for each other, which on a busy one costs several times
 what it saves."""
+LARGE = 2.0**20
+"""What the objective is multiplied with: scipy takes a decrease relative to the value, or to 1 where that is less, and
+features that tell classes apart well have optima far below 1."""
 MOST_EVALUATIONS = 4000
 """Of the objective of one problem, in at most half as many steps."""
 MOST_AXES = 4096
@@ -128,10 +131,11 @@ def minimum(
     if start is None:
         start = np.zeros(classes * z.shape[1])
     goal = _objective(z, labels, classes, regularisation)
-    options = {"maxiter": MOST_EVALUATIONS // 2, "maxfun": MOST_EVALUATIONS, "ftol": tolerance, "gtol": tolerance}
+    most = {"maxiter": MOST_EVALUATIONS // 2, "maxfun": MOST_EVALUATIONS}
+    options = {**most, "ftol": tolerance, "gtol": LARGE * tolerance}
     if axes is None:
         optimum = minimize(goal, start, jac=True, method="L-BFGS-B", options=options)
-        return optimum.x, float(optimum.fun)
+        return optimum.x, float(optimum.fun) / LARGE
     along = _stretched(axes, z, start, classes, regularisation)
 
     def goal_along(phi: Vector) -> tuple[float, Vector]:
@@ -139,13 +143,13 @@ def minimum(
         return value, along.gradient(slope)
 
     optimum = minimize(goal_along, along.phi(start), jac=True, method="L-BFGS-B", options=options)
-    return along.weights(optimum.x), float(optimum.fun)
+    return along.weights(optimum.x), float(optimum.fun) / LARGE
 
 
 def _objective(
     z: Tensor, labels: Tensor, classes: int, regularisation: float
 ) -> Callable[[Vector], tuple[float, Vector]]:
-    """The value and the gradient of the objective of `minimum`."""
+    """`LARGE` times the value and the gradient of the objective of `minimum`."""
     n, rows = len(z), max(1, LOGITS // classes)
     truth = F.one_hot(labels, classes).T.to(z.dtype, memory_format=torch.contiguous_format)
 
@@ -162,7 +166,8 @@ def _objective(
         gradient = slope.double().cpu().numpy() / n
         w = theta.reshape(classes, -1)[:, :-1]
         gradient[:, :-1] += regularisation * w
-        return float(loss) / n + regularisation / 2 * float(np.square(w).sum()), gradient.ravel()
+        value = float(loss) / n + regularisation / 2 * float(np.square(w).sum())
+        return LARGE * value, LARGE * gradient.ravel()
 
     return evaluate
 

@@ -89,7 +89,7 @@ def _with_study(facts: Facts, out: Path, study: Path) -> Facts:
         return facts
     spreads = _spreads(records, Where(own.arm, own.varied), facts.measures)
     about = _json(study / "study.json", {})
-    claims = [(c["claim"], c["paper"], c["outcome"]) for c in _json(study / CLAIMS, []) if "outcome" in c]
+    claims = [(c["claim"], c["paper"], c["verdict"]) for c in _json(study / CLAIMS, [])]
     command = about.get("command", "")
     return Facts(facts.config, facts.command, facts.result, facts.unfinished, command, spreads, tuple(claims))
 

@@ -41,6 +41,8 @@ def write_model(run: Path, folder: Path, name: str, license: str | None, layout:
             except (ValueError, FileNotFoundError) as error:
                 notes.append(f"the card has no picture: {error}")
         files.write_text(part / CARD, card(facts, told))
+        _list_files(part)
+        _keep_others(folder, part)
         former = files.beside(folder.with_name(f"{folder.name}.former"))
         if folder.exists():
             folder.rename(former)
@@ -51,6 +53,21 @@ def write_model(run: Path, folder: Path, name: str, license: str | None, layout:
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return notes
+
+
+def _list_files(part: Path) -> None:
+    """What belongs to the model, in our entry of its config.json: whoever replaces it deletes that and no more."""
+    config = json.loads((part / CONFIG).read_text())
+    config[ENTRY]["files"] = sorted(path.name for path in part.iterdir())
+    files.write_json(part / CONFIG, config)
+
+
+def _keep_others(folder: Path, part: Path) -> None:
+    """Refuse to replace a folder with files in it that no model brought: notes, a repository, somebody's results."""
+    known = {path.name for path in part.iterdir()} | set((shared_card(folder) or {}).get("files", ()))
+    others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.exists() else []
+    if others:
+        raise ValueError(f"{folder} holds {others[0]}, which is not of a model; move it, or name another folder.")
 
 
 def _write_weights(run: Path, facts: Facts, folder: Path) -> Told:

@@ -96,8 +96,6 @@ def parse(argv: Sequence[str]) -> tuple[Config, Runtime, bool]:
             settings = merge(settings, {part: {"name": name}})
     data, _ = _taken(argv, "--data")
     settings = merge(settings, {} if data is None else {"data": data})  # what is usual depends on it
-    rivals = {name: _taken(argv, f"--{name}")[0] for names in RIVALS for name in names}
-    settings = without_rivals(settings, {name: value for name, value in rivals.items() if value != "null"})
     argv = _with_temperature(argv)
     _check_aliases(argv)
     doors.allow(*(word for word in typed if doors.is_outside(word)))
@@ -142,7 +140,9 @@ def _check_aliases(argv: Sequence[str]) -> None:
 
 def _config(settings: Mapping[str, Any], argv: Sequence[str]) -> tuple[Config, Runtime]:
     settings = _without_code(settings)
-    settings = completed(merge(usual(settings), settings))
+    typed = {name: _taken(argv, f"--{name}")[0] for names in RIVALS for name in names}
+    typed = {name: value for name, value in typed.items() if value != "null"}
+    settings = completed(without_rivals(merge(usual(settings), without_rivals(settings, typed)), typed))
     method = method_spec(str(settings["method"]["name"]))
     if method.loss is None and not settings["loss"].get("name"):
         _without_loss(settings, argv)

@@ -128,6 +128,8 @@ class Config:
             object.__setattr__(self, "epochs", None)  # they follow from the data: one run has one key
         elif self.epochs is None:
             raise ValueError("a run needs a length: give epochs or steps.")
+        if self.warmup and self.warmup_part:
+            raise ValueError(f"warmup ({self.warmup:g}) and warmup_part ({self.warmup_part:g}): give one of them.")
         self._check_numbers()
         if self.schedule != "step" and self.milestones:
             raise ValueError(f"milestones belong to --schedule step, not {self.schedule}.")

@@ -436,14 +436,17 @@ class Run:
     def _finish(self) -> RunResult:
         """Measure, export, and say that it is done."""
         measures: dict[str, float] = {}
-        notes = self._notes()
+        data = ""
         if self.leader:
             measures = self.monitored()
             if self.state.skipped:
                 measures["skipped"] = float(self.state.skipped)
-            notes += self._warnings(measures)
             self.state.built.material.export(self.out, self._network().encoder)
-        result = RunResult.of(self.config, measures, self.state.seconds, self.steps, notes)
+            data = self.state.built.material.data()
+        notes = self._notes()  # also what measuring has found
+        if self.leader:
+            notes += self._warnings(measures)
+        result = RunResult.of(self.config, measures, self.state.seconds, self.steps, data, notes)
         if self.leader:
             files.write_json(self.out / names.RESULT, result.as_dict())
         return result

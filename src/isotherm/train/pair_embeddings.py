@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,20 +22,33 @@ AT_ONCE = 32
 
 
 def locked_images(towers: Towers, pairs: Captioned, shown: Recipe, everyone: bool = False) -> Tensor | None:
-    """The features of all images, where their tower is locked. Broken images are found on the way."""
+    """The features of all images, where their tower is locked; NaN of broken ones, which `pairs` knows from now on."""
     if not isinstance(towers.image, Locked):
         return None
     size = shown.views[0].size
 
     def make(indices: Tensor) -> Tensor:
-        pixels, _ = pairs.decoded(indices)
+        pixels, shown_are = pairs.decoded(indices)
         like = next(towers.image_encoder.parameters())
         with evaluating(towers.image):
             shown_parts = (shown.plain(part.to(like.device), size).to(like.dtype) for part in pixels.split(AT_ONCE))
-            return torch.cat([towers.image(x).cpu() for x in shown_parts])
+            features = torch.cat([towers.image(x).cpu() for x in shown_parts])
+        features[shown_are != indices] = math.nan
+        return features
 
-    what = ("images", pairs.fingerprint(), pairs.size, size, shown.mean, shown.std, towers.image.digest.tolist())
-    return kept(what, len(pairs), towers.width, make, everyone)
+    what = (
+        "images, NaN if broken",
+        pairs.fingerprint(),
+        pairs.size,
+        size,
+        shown.mean,
+        shown.std,
+        towers.image.digest.tolist(),
+    )
+    features = kept(what, len(pairs), towers.width, make, everyone)
+    for index in features[:, 0].isnan().nonzero()[:, 0].tolist():
+        pairs.broken.setdefault(int(pairs.ids[index]), f"{pairs.place(index)} is not an image that can be decoded")
+    return features
 
 
 def locked_captions(towers: Towers, pairs: Captioned, everyone: bool = False) -> Tensor | None:
@@ -52,13 +66,22 @@ def locked_captions(towers: Towers, pairs: Captioned, everyone: bool = False) ->
 
 
 @torch.no_grad()
-def embed_images(network: PairNetwork, pairs: Captioned, shown: Recipe) -> Tensor:
-    """float32 (N, width): embeddings of images as they are; features of a locked tower come from disk."""
+def embed_images(network: PairNetwork, pairs: Captioned, shown: Recipe) -> tuple[Tensor, Tensor]:
+    """float32 (N, width): embeddings of images as they are, and which they are: those that decode.
+
+    Features of a locked tower come from disk.
+    """
     features = locked_images(network.encoder, pairs, shown)
     if features is not None:
-        return embed_features(network, features)
-    parts = torch.arange(len(pairs)).split(AT_ONCE)
-    return torch.cat([embed_pixels(network, pairs.decoded(part)[0], shown) for part in parts])
+        there = (~features[:, 0].isnan()).nonzero()[:, 0]
+        return embed_features(network, features if len(there) == len(features) else features[there]), there
+    embedded, whole = [], []
+    for part in torch.arange(len(pairs)).split(AT_ONCE):
+        pixels, shown_are = pairs.decoded(part)
+        if (intact := shown_are == part).any():
+            embedded.append(embed_pixels(network, pixels[intact], shown))
+            whole.append(part[intact])
+    return torch.cat(embedded), torch.cat(whole)
 
 
 def embed_features(network: PairNetwork, features: Tensor) -> Tensor:
@@ -90,9 +113,10 @@ def _like(network: PairNetwork) -> Tensor:
 
 
 def pair_subject(network: PairNetwork, pairs: Captioned, shown: Recipe) -> PairSubject:
-    """Embeddings of images and of all their captions, to be measured."""
-    numbers, owner = pairs.numbers()
+    """Embeddings of images and of all their captions, to be measured; without those that are broken."""
+    images, there = embed_images(network, pairs, shown)
+    numbers, owner = (pairs if len(there) == len(pairs) else pairs.subset(there)).numbers()
     by_caption = locked_captions(network.encoder, pairs)
     features = None if by_caption is None else by_caption[numbers]
     texts = embed_texts(network, pairs.captions(numbers) if features is None else (), features)
-    return PairSubject(embed_images(network, pairs, shown), texts, owner)
+    return PairSubject(images, texts, owner)

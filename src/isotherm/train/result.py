@@ -30,6 +30,8 @@ class RunResult:
     steps: int
     versions: Mapping[str, str]
     seed: int
+    data: str = ""
+    """What tells the items learnt from and judged on from others; early results lack it."""
     notes: tuple[str, ...] = ()
     """What a reader should know of the data and of what came out; what is wrong begins with "warning:"."""
 
@@ -40,7 +42,13 @@ class RunResult:
 
     @classmethod
     def of(
-        cls, config: Config, measures: Mapping[str, float], seconds: float, steps: int, notes: tuple[str, ...] = ()
+        cls,
+        config: Config,
+        measures: Mapping[str, float],
+        seconds: float,
+        steps: int,
+        data: str = "",
+        notes: tuple[str, ...] = (),
     ) -> Self:
         """Of a run that has ended here and now."""
         versions = {
@@ -49,7 +57,7 @@ class RunResult:
             "numpy": numpy.__version__,
             "python": platform.python_version(),
         }
-        return cls(config.key, config.as_dict(), measures, round(seconds, 3), steps, versions, config.seed, notes)
+        return cls(config.key, config.as_dict(), measures, round(seconds, 3), steps, versions, config.seed, data, notes)
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Self:

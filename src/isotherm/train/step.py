@@ -182,7 +182,7 @@ class Stepper:
             value = method.objective(embedded, targets, batch)
         with self.averaging.during_backward():
             self.fabric.backward(value)
-        return value.detach(), similarity(embedded)
+        return value.detach(), self._similarity(embedded)
 
     def _gradients_in_parts(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Embed each part, compare all of them at once, and embed each again for its gradient."""
@@ -211,7 +211,12 @@ class Stepper:
             with self.averaging.during_backward() if i == len(pieces) - 1 else nullcontext():
                 torch.autograd.backward([z for z, _ in pairs], [s for _, s in pairs])
         take_chance(after, self.device)
-        return value.detach(), similarity(whole)
+        return value.detach(), self._similarity(whole)
+
+    def _similarity(self, embedded: Sequence[Tensor]) -> Tensor:
+        if self.state.method.gives_embeddings:
+            return similarity(embedded)
+        return embedded[0].new_zeros((), dtype=torch.float32)
 
     def _not_finite(self, embedded: Sequence[Tensor]) -> bool:
         """Whether any process has an embedding that is not: all must know before they compare, if there is time."""

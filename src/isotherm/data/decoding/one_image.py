@@ -36,7 +36,8 @@ def in_mode(image: Image.Image, mode: str) -> Image.Image:
         raise ValueError("its pixels are floating-point numbers of an unknown range")
     if image.mode.startswith("I"):  # 16 bits a pixel: Pillow would clip them, not scale them
         wide = np.asarray(image)
-        if image.mode == "I" and wide.max(initial=0) < 256:  # 32-bit numbers that are bytes
+        # 32-bit numbers that are bytes; Pillow also opens 16-bit PGM so
+        if image.mode == "I" and image.format != "PPM" and wide.max(initial=0) < 256:
             return Image.fromarray(wide.clip(0).astype(np.uint8)).convert(mode)
         return Image.fromarray((wide >> 8).astype(np.uint8)).convert(mode)
     if image.mode == "P" and "transparency" in image.info:

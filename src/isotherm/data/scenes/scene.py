@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +17,10 @@ from isotherm.data.decoding.one_image import in_mode, must_not_be_huge, open_ima
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels; the left upper corner of the image is (0, 0)."""
+
+
+LOOKED_AT = 32
+"""Scenes that a fingerprint is made of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +85,16 @@ class Scenes:
         if len(shown) == len(self):
             return self
         return self.subset(shown, f"{count(len(self) - len(shown), 'image')} without objects not learnt from")
+
+    def fingerprint(self) -> str:
+        """What tells these scenes from others: their number, their classes, how many objects each shows, and all of
+        some."""
+        digest = hashlib.sha256(repr((self.name, self.classes, self.objects)).encode())
+        for i in np.linspace(0, len(self) - 1, min(len(self), LOOKED_AT)).astype(int).tolist():
+            scene = self.take(i)
+            for part in (scene.pixels, scene.boxes, scene.labels, scene.crowd):
+                digest.update(part.contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     def first(self, at_most: int | None) -> Scenes:
         if at_most is None or at_most >= len(self):

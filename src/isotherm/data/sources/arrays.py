@@ -10,12 +10,9 @@ import numpy as np
 from isotherm.data.declared import npz_arrays
 from isotherm.data.images import Images
 from isotherm.data.parts import NoSplit
-from isotherm.data.sources.reading import Array, as_many, damaged, in_range, make_images
+from isotherm.data.sources.reading import MOST_CLASSES, Array, as_many, damaged, in_range, make_images
 
 Layout = Literal["NHW", "NHWC", "NCHW"]
-
-
-MOST_CLASSES = 1_000_000
 
 
 def read(path: Path, split: str = "train", labels: Path | str | None = None, layout: Layout | None = None) -> Images:
@@ -24,13 +21,16 @@ def read(path: Path, split: str = "train", labels: Path | str | None = None, lay
     `path` is one of
       a .npz with `images` and `labels`; or with `train_images` and `train_labels`, or `x_train` and `y_train`, a split;
       a .npy, its labels in another one: `labels`, else `NAME_labels.npy` beside it where there is one;
-      a folder with one such file a split.
+      a folder with one such file a split; `labels` then has {split} in its name.
     Ids are indices in the file.
     """
     if layout is not None and layout not in get_args(Layout):
         raise ValueError(f"layout must be one of {', '.join(get_args(Layout))}; got {layout!r}.")
     whole = path.is_file()
     if path.is_dir():
+        if labels is not None and "{split}" not in str(labels):
+            raise ValueError(f"labels={labels} would be those of every part of {path}: put {{split}} into its name.")
+        labels = None if labels is None else str(labels).replace("{split}", split)
         candidates = [p for p in (path / f"{split}.npz", path / f"{split}.npy") if p.is_file()]
         if not candidates:
             raise NoSplit(f"{path} holds no {split}.npz or {split}.npy")

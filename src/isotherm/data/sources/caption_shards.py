@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from isotherm.data.shards import Shards, open_shards
 from isotherm.data.sources.captions import CAPTION, Sieve
 from isotherm.data.sources.folder import SPLITS, SPLITS_OF_ONE_MEANING
 from isotherm.data.sources.reading import stable_id
-from isotherm.data.sources.shards import names_split
+from isotherm.data.sources.shards import LABELS, names_split
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "ppm")
 TEXTS = ("txt", "text", "caption")
@@ -34,6 +35,9 @@ class InShards:
 
     def source(self, index: int) -> bytes:
         return self.shards.read(int(self.rows[index]), *IMAGES)
+
+    def sizes(self) -> np.ndarray:
+        return np.fromiter((self.shards.place(row, *IMAGES)[2] for row in self.rows.tolist()), np.int64, len(self.rows))
 
     def take(self, index: Tensor) -> InShards:
         return replace(self, rows=self.rows[index])
@@ -85,7 +89,20 @@ def has_captions(path: Path) -> bool:
         shards = open_shards(_of_split(path, "train"))
     except (OSError, ValueError):  # its reader says what is wrong
         return False
-    return bool(shards.has(*TEXTS, "json").any()) and not shards.has("cls").any()
+    told = shards.has(*TEXTS, "json")
+    return bool(told.any()) and not shards.has("cls").any() and not _is_class(shards, int(told.argmax()))
+
+
+def _is_class(shards: Shards, row: int) -> bool:
+    """Whether what a sample says in .txt or .json is a class, as the reader of images takes it."""
+    part = shards.extension(row, *TEXTS, "json")
+    try:
+        said = json.loads(shards.read(row, part).decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return False
+    if part != "json":
+        return isinstance(said, int)
+    return isinstance(said, dict) and not said.keys() & set(CAPTION) and bool(said.keys() & set(LABELS))
 
 
 def _of_split(path: Path, split: str) -> Path | Sequence[Path]:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,14 @@ def _first_classes(path: Path, given: str | None) -> Sequence[str]:
     """The classes of the first part that there is, by which the others are numbered: of its list, or its folders."""
     listed = lists.find(path, "train", given) if given is not None else None
     if listed is not None:
-        return listed.images("skip").classes
+        listing = listed.images("skip")
+        own = [PurePosixPath(listing.files[row]).parent.name for row in range(len(listing.files))]
+        if any(listing.classes[label] != name for label, name in zip(listing.labels.tolist(), own, strict=True)):
+            raise ValueError(
+                f"{given} gives images of one folder other classes than the folder's, and only 'train' has a list; "
+                "give the other parts one, too: {split} in its name stands for the part."
+            )
+        return listing.classes
     folder = next((path / part for part in FIRST if (path / part).is_dir()), None)
     return () if folder is None else sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
 

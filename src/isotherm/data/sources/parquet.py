@@ -16,7 +16,7 @@ from isotherm.data.declared import fits
 from isotherm.data.images import Images
 from isotherm.data.parts import NoSplit
 from isotherm.data.sources.decode import Tally, fill, pool, size_of
-from isotherm.data.sources.reading import Array, damaged, in_range, make_images, stable_id
+from isotherm.data.sources.reading import MOST_CLASSES, Array, damaged, in_range, make_images, stable_id
 
 BATCH = 512
 """Images in flight: enough for the threads, little beside the array they go to."""
@@ -51,7 +51,7 @@ def read(
     columns = {c: _column(opened, paths, c, len(names.get(c, []))) for c in wanted}
     pixels, tally = _pixels(opened, paths, image, size, channels)
     labels = columns.pop(wanted[0]) if wanted else np.full(len(pixels), -1)
-    classes = names.get(wanted[0], []) if wanted else []
+    classes = names.get(wanted[0], _numbered(labels)) if wanted else []
     if first_id is None:
         first_id = 0 if split == "train" else stable_id(split) >> 31 << 31  # 2³¹ rows lie between two splits
     notes = tally.notes("grey" if channels == 1 else "RGB")
@@ -130,6 +130,12 @@ def _label_columns(schema: Any, features: dict[str, Any], label: str | None, pat
             raise ValueError(f"{path} has no column of whole numbers '{label}'; it has: {', '.join(whole) or 'none'}.")
         columns = [label, *(c for c in columns if c != label)]
     return columns
+
+
+def _numbered(labels: Array) -> list[str]:
+    """Classes without names are called by their numbers; larger ones are no classes."""
+    most = int(labels.max(initial=-1)) + 1
+    return [str(c) for c in range(most)] if most <= MOST_CLASSES else []
 
 
 def _column(opened: Sequence[Any], paths: Sequence[Path], name: str, classes: int) -> Array:

@@ -21,6 +21,8 @@ from isotherm.data.parts import NoSplit
 from isotherm.data.stored import watched
 
 Array = NDArray[Any]
+MOST_CLASSES = 1_000_000
+"""A larger label is no class: every class up to the largest gets a name."""
 
 
 def damaged(path: Path | str, why: object) -> ValueError:

@@ -24,7 +24,7 @@ from isotherm.data.parts import NoSplit
 from isotherm.data.shards import Shards, open_shards
 from isotherm.data.sources.folder import FIRST, IMAGES, SPLITS, SPLITS_OF_ONE_MEANING, numbered
 from isotherm.data.sources.lists import lines
-from isotherm.data.sources.reading import count, damaged, stable_id
+from isotherm.data.sources.reading import MOST_CLASSES, count, damaged, stable_id
 from isotherm.data.undecoded import Bad, InShards, Undecodable, Undecoded
 from isotherm.files import write_whole
 
@@ -33,8 +33,6 @@ CLASSES = "classes.txt"
 """Beside the shards, if it is there: the names of the labels 0, 1, …, one to a line."""
 LABELS = ("label", "cls", "class", "label_index")
 """What a label is called in a sample's .json."""
-MOST_CLASSES = 1_000_000
-"""A larger label is no class: every class up to the largest gets a name."""
 
 
 def read(
@@ -154,7 +152,10 @@ def _reader(
 
     def of_json(content: bytes, row: int) -> int:
         try:
-            return _class_number(int(json.loads(content)[key]))
+            number = json.loads(content)[key]
+            if not isinstance(number, int):
+                raise TypeError(f"{number!r} is none")
+            return _class_number(number)
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
             raise damaged(
                 shards.name(row, "json"), f"no whole number '{key}' below {MOST_CLASSES:,} ({error!s:.60})"

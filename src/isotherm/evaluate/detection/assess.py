@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -175,14 +176,18 @@ def _one(source: str, model: Model, train: Scenes, test: Scenes, plan: Plan, see
     """One fine-tuning, or what is kept of it."""
     name = "".join(c if c.isalnum() else "-" for c in source)[-60:]
     done = None if plan.out is None else plan.out / f"detect-{name}-{seed}.json"
-    key = [asdict(plan.schedule), train.name, len(train), test.name, len(test), weight_sum(model.encoder), seed]
+    key = [asdict(plan.schedule), train.fingerprint(), test.fingerprint(), weight_sum(model.encoder), seed]
+    key += [model.size, model.recipe.mean, model.recipe.std]
     key = json.loads(json.dumps(key))
     if done is not None and done.exists():
-        held = json.loads(done.read_text())
-        if held["key"] != key:
+        try:
+            held = json.loads(done.read_text())
+            known, kept = held["key"], held["metrics"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{done} is damaged; delete it, and the fine-tuning is done anew.") from error
+        if known != key:
             raise ValueError(f"{done} is of other settings or data; delete it or name another folder.")
-        kept: Metrics = held["metrics"]
-        return kept
+        return cast(Metrics, kept)
     keep = None if plan.out is None else plan.out / f"detect-{name}-{seed}.pt"
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network = fit(model, train, plan.schedule, seed, device, keep, lambda stage: note(f"{source}, seed {seed}", stage))

@@ -46,9 +46,8 @@ def fit(
     interrupted goes on; whoever has used the detector deletes it.
     """
     where = torch.device(device)
-    kept = Kept(
-        keep, [asdict(schedule), seed, scenes.name, len(scenes), sum(scenes.objects), weight_sum(model.encoder)]
-    )
+    shown = [model.size, model.recipe.mean, model.recipe.std]
+    kept = Kept(keep, [asdict(schedule), seed, scenes.fingerprint(), weight_sum(model.encoder), shown])
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []), torch.enable_grad():
         torch.manual_seed(seed)
         network = detector(model, len(scenes.classes), schedule).to(where).train()

@@ -162,7 +162,9 @@ class Flatter(OfOneMeasure):
         for name, points in ((self.arm, mine), (self.than, theirs)):
             turned = by_seed_of({x: points[x] for x in common})
             ranges[name] = {s: float(np.ptp(y)) for s, (x, y) in turned.items() if len(x) >= 2}
-        part = {s: ranges[self.arm][s] / r for s, r in ranges[self.than].items() if s in ranges[self.arm] and r > 0}
+        if 0.0 in ranges[self.than].values():
+            return undecided(f"{self.than} does not move at all with every seed", "other values")
+        part = {s: ranges[self.arm][s] / r for s, r in ranges[self.than].items() if s in ranges[self.arm]}
         moved = {name: float(np.mean(list(r.values()))) for name, r in ranges.items() if r}
         return decide([at_most(f"range of {self.arm} as a part of that of {self.than}", part, self.most)], range=moved)
 
@@ -270,8 +272,10 @@ class Later(OfOneMeasure):
         reached: dict[float, BySeed] = {}
         for value in records.varied(self.where, self.along):
             turned = by_seed_of(line(records, self.where.at({self.along: value}), self.over, self.measure))
-            each = {s: reaches(x, y, self.share) for s, (x, y) in turned.items()}
-            reached[value] = {s: v for s, v in each.items() if math.isfinite(v)}
+            reached[value] = {s: reaches(x, y, self.share) for s, (x, y) in turned.items()}
+            if any(math.isnan(v) for v in reached[value].values()):
+                where = f"{self.where.label} at {short(self.along)} {value:g}"
+                return undecided(f"{where} does not fall with every seed", "longer training, or other values")
         if len(reached) < 2:
             return undecided(f"fewer than two values of {self.along} for {self.where.label}", "runs at two or more")
         first, *_, last = reached

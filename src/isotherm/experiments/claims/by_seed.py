@@ -25,33 +25,43 @@ def minus(mine: Mapping[int, float], theirs: Mapping[int, float]) -> BySeed:
 
 def each(seeds_of: Sequence[Mapping[int, float]]) -> dict[int, list[float]]:
     """For every seed that all of these have, their numbers in order."""
-    common = set.intersection(*(set(by_seed) for by_seed in seeds_of)) if seeds_of else set()
-    return {seed: [by_seed[seed] for by_seed in seeds_of] for seed in sorted(common)}
+    return {seed: [by_seed[seed] for by_seed in seeds_of] for seed in common(dict(enumerate(seeds_of)))}
 
 
 def line(records: Records, where: Where | str, over: str, measure: str) -> dict[float, BySeed]:
-    """A measure along what was varied, ascending, for every seed (the mean where several runs are meant)."""
-    found: dict[float, dict[int, list[float]]] = {}
+    """A measure along what was varied, ascending, for every seed (the mean where several points are meant)."""
+    found: dict[float, dict[str, BySeed]] = {}
     for record, value in records.values(where, measure):
         if over in record.varied:
-            found.setdefault(float(record.varied[over]), {}).setdefault(record.seed, []).append(value)
-    return {x: {seed: float(np.mean(v)) for seed, v in found[x].items()} for x in sorted(found)}
+            found.setdefault(float(record.varied[over]), {}).setdefault(record.point, {})[record.seed] = value
+    return {x: averaged(found[x]) for x in sorted(found)}
 
 
 def by_seed_of(line: Mapping[float, Mapping[int, float]]) -> dict[int, tuple[Floats, Floats]]:
-    """A line turned round: for every seed what was varied, and the measure there."""
-    seeds = sorted({seed for by_seed in line.values() for seed in by_seed})
-    turned = {}
-    for seed in seeds:
-        points = [(x, by_seed[seed]) for x, by_seed in line.items() if seed in by_seed]
-        turned[seed] = (np.array([x for x, _ in points]), np.array([y for _, y in points]))
-    return turned
+    """A line turned round: for every seed that all of it has what was varied, and the measure there."""
+    line = replicated(line)
+    x = np.array(list(line))
+    return {seed: (x, np.array([by_seed[seed] for by_seed in line.values()])) for seed in common(line)}
 
 
-def replicated(line: Mapping[Point, Mapping[int, float]]) -> dict[Point, Mapping[int, float]]:
-    """The points of a line that have several seeds, if any do: the best of many single runs is the luckiest one."""
-    several = {x: by_seed for x, by_seed in line.items() if len(by_seed) > 1}
-    return several or dict(line)
+def replicated(points: Mapping[Point, Mapping[int, float]]) -> dict[Point, Mapping[int, float]]:
+    """The points that have several seeds, if any do: the best of many single runs is the luckiest one."""
+    several = {point: by_seed for point, by_seed in points.items() if len(by_seed) > 1}
+    return several or dict(points)
+
+
+def common(points: Mapping[Any, Mapping[int, float]]) -> list[int]:
+    """The seeds that all of these have. `--until-decided` adds some at a few points alone: of half of what a claim
+    speaks of they say nothing."""
+    return sorted(set.intersection(*map(set, points.values()))) if points else []
+
+
+def averaged(points: Mapping[Any, Mapping[int, float]]) -> dict[int, float]:
+    """The mean over points for every seed that all replicated ones have; of one point its values."""
+    if len(points) == 1:
+        return dict(*points.values())
+    points = replicated(points)
+    return {seed: float(np.mean([by_seed[seed] for by_seed in points.values()])) for seed in common(points)}
 
 
 @dataclass(frozen=True)
@@ -122,14 +132,14 @@ def reaches(x: Floats, y: Floats, share: float) -> float:
 
 def over_training(records: Records, measure: str, where: Where) -> BySeed:
     """A measure's mean over all looks during training, for every seed."""
-    means = {}
+    means: dict[str, BySeed] = {}
     for record in records.at(where):
         values = [value for _, value in record.monitored(measure)]
         if values:
-            means[record.seed] = float(np.mean(values))
+            means.setdefault(record.point, {})[record.seed] = float(np.mean(values))
         else:
             records.lacks(record, f"has no {measure} on the way")
-    return means
+    return averaged(means)
 
 
 def triples(line: Mapping[float, Mapping[int, float]]) -> list[list[float]]:

@@ -9,7 +9,7 @@ A rule turns a claim into `Contrast`s: a number for every seed, which the claim 
 - Several at once: held if all are, contradicted if one is (at a level divided by their number), else undecided.
 
 The interval is Student's. Looking again after more seeds is another chance to be wrong, so the level depends on the
-number of seeds: whoever looks at 2, 3, 4, … up to `MOST_SEEDS` seeds and stops when something is decided is wrong in
+number of seeds: whoever looks at 3, 4, … up to `MOST_SEEDS` seeds and stops when something is decided is wrong in
 at most 5 % of the cases, be it *held* without an effect or *contradicted* with just the least one. Simulated in
 tests/experiments/test_error_rates.py; docs/decisions/0017 has the table.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from isotherm.experiments.claims.verdict import Evidence, Outcome, Part, Verdict
 
 FALSE = 0.05
 """How often a claim may be held without an effect, or contradicted with the least one that counts."""
+FEWEST_SEEDS = 3
+"""Two say nothing of their spread: shares of a few hundred images often agree to the last digit by chance."""
 MOST_SEEDS = 12
 """As many as looking again and again is calibrated for."""
 HOPELESS = 60
@@ -36,7 +38,7 @@ HOPELESS = 60
 
 def level(seeds: int) -> float:
     """The chance of error that one look may spend, on each side: most of it at three seeds, where a grid ends."""
-    return 0.001 if seeds < 3 else 0.03 if seeds == 3 else 0.005
+    return 0.001 if seeds < FEWEST_SEEDS else 0.03 if seeds == FEWEST_SEEDS else 0.005
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,17 @@ def decide(contrasts: Sequence[Contrast], **evidence: Any) -> Verdict:
     """The verdict on a claim that says all of these."""
     if not contrasts:
         return Verdict("undecided", None, Evidence(why="there is nothing to compare", **evidence))
-    parts = [_judged(contrast, len(contrasts)) for contrast in contrasts]
+    return _of_parts([_judged(contrast, len(contrasts)) for contrast in contrasts], **evidence)
+
+
+def _of_parts(parts: Sequence[Part], **evidence: Any) -> Verdict:
     outcomes = {part.outcome for part in parts}
     outcome: Outcome = (
         "contradicted" if "contradicted" in outcomes else "undecided" if "undecided" in outcomes else "held"
     )
     telling = min((part for part in parts if part.outcome == outcome), key=_support)
     return Verdict(
-        outcome, telling, Evidence(**evidence, parts=parts), _remedy(parts) if outcome == "undecided" else ""
+        outcome, telling, Evidence(**evidence, parts=list(parts)), _remedy(parts) if outcome == "undecided" else ""
     )
 
 
@@ -94,9 +99,16 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
     if any(verdict.part is None for verdict in verdicts):
         whys = [verdict.evidence.get("why", "") for verdict in verdicts if verdict.part is None]
         return Verdict("undecided", None, Evidence(why="; ".join(dict.fromkeys(filter(None, whys)))))
-    return decide(
-        [Contrast(p.what, p.by_seed, p.least, p.bound, p.measure) for verdict in verdicts for p in verdict.parts]
-    )
+    parts = [part for verdict in verdicts for part in verdict.parts]
+    return _of_parts([_again(part, len(parts)) for part in parts])
+
+
+def _again(part: Part, among: int) -> Part:
+    """A part among more of them; what was computed stays as it is."""
+    if not part.by_seed:
+        return part
+    judged = _judged(Contrast(part.what, part.by_seed, part.least, part.bound, part.measure), among)
+    return replace(judged, interval=part.interval)
 
 
 def interval(values: Sequence[float], sides: int = 1) -> tuple[float, float, float]:
@@ -147,6 +159,8 @@ def _judged(contrast: Contrast, among: int) -> Part:
 
 def outcome_at(contrast: Contrast, mean: float, deviation: float, seeds: int, among: int = 1) -> Outcome:
     """What this mean and spread say, had they come from so many seeds."""
+    if seeds < FEWEST_SEEDS:
+        return "undecided"
     half, wide = _half(deviation, seeds, 1), _half(deviation, seeds, among)
     if contrast.bound:
         held, contradicted = mean + half <= contrast.least, mean - wide > contrast.least

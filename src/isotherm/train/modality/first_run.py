@@ -1,8 +1,8 @@
 """The run of masked words with which an encoder of sentences begins (``--encoder.masked STEPS``).
 
 Such an encoder is not random when its run begins: a run of method `mlm` on the same sentences, with seed 0 whatever the
-run's own, was before it. That is made once, as any other run, and kept in the user's cache folder by its settings and
-its sentences; `train.loop` makes it where it is not there.
+run's own, was before it; with `--images N` on the same N, which the run's seed draws. That is made once, as any other
+run, and kept in the user's cache folder by its settings and its sentences; `train.loop` makes it where it is not there.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def before(config: Config) -> Config | None:
     return Config(
         data=config.data,
         data_options=config.data_options,
+        images=config.images,
+        seed=0 if config.images is None else config.seed,  # which draws them
         encoder=Choice(text.SMALL, {**config.encoder.settings, "masked": 0}),
         head=Choice(spec.head, {}),
         method=Choice(METHOD, {name: p.default for name, p in spec.settings.items()}),

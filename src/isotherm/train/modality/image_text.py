@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isotherm import files, world
-from isotherm.data.captioned import Captioned
+from isotherm.data.captioned import Captioned, broken_note
 from isotherm.data.loaders.pairs import PairLoader
 from isotherm.data.pairs import is_pairs, load_pairs
 from isotherm.data.parts import NoSplit
@@ -82,8 +82,8 @@ class OpenedPairs(OpenedTowers):
     test: Captioned | None
 
     def embed_images(self, images: Captioned) -> Tensor:
-        """float32 (N, width): embeddings of images as they are."""
-        return embed_images(self.network, images, self.recipe)
+        """float32 (N, width): embeddings of images as they are, without those that are broken."""
+        return embed_images(self.network, images, self.recipe)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +133,8 @@ class ImageTextModality:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the results should know of the data; at the end of a run, also what it found broken."""
         notes = list(self.pairs.every_note)
+        if (judged := self.__dict__.get("test")) is not None:  # read already
+            notes += [f"{self.config.test}: {note}" for note in broken_note(judged.broken)]
         few = int((self.pairs.counts < self.views - 1).sum())
         if few:
             notes.append(f"{few:,} images have fewer than {self.views - 1} captions: some are shown more than once")
@@ -240,6 +242,9 @@ class ImageTextModality:
 
     def fingerprint(self) -> str:
         return self.pairs.fingerprint()
+
+    def data(self) -> str:
+        return "-".join(part.fingerprint() for part in (self.pairs, self.test) if part is not None)
 
     def export(self, out: Path, trained: nn.Module) -> None:
         """The image tower as every image encoder is exported, the text tower as a folder that other libraries load."""

@@ -24,6 +24,7 @@ from isotherm.methods.build import method_spec
 from isotherm.train import monitor, outside_data
 from isotherm.train.choice import Choice
 from isotherm.train.config import Config
+from isotherm.train.layers import Settings
 from isotherm.train.lookup import build_encoder, encoder_maker
 from isotherm.train.modality.modality import Weights, provenance
 from isotherm.train.networks import networks
@@ -174,6 +175,9 @@ class ImageModality:
     def fingerprint(self) -> str:
         return fingerprints.of_images(self.images)
 
+    def data(self) -> str:
+        return data_of(self.images, self.test)
+
     def export(self, out: Path, trained: nn.Module) -> None:
         """The encoder's weights, and a card that says how to build it."""
         card = {
@@ -182,6 +186,7 @@ class ImageModality:
             "size": self.size,
             "width": trained.width,
             "normalize": {"mean": list(self.recipe.mean), "std": list(self.recipe.std)},
+            **oddities(self.images, self.recipe),
             **provenance(self.config),
         }
         export_encoder(out / ENCODER, trained, card)
@@ -192,6 +197,19 @@ class ImageModality:
         except (ValueError, FileNotFoundError):
             test = None
         return OpenedImages(out, self.config, network.eval(), self.images, test, self.recipe)
+
+
+def data_of(images: Images, test: Images | None) -> str:
+    """What tells both parts from others."""
+    return "-".join(fingerprints.of_images(part) for part in (images, test) if part is not None)
+
+
+def oddities(images: Images, recipe: Recipe) -> Settings:
+    """What channels and size do not say of the images an encoder learnt from: RandBit planes, or that they are no
+    squares; empty of most."""
+    tall, wide = images.shape[1:]
+    planes = {"randbit": images.bits} if images.bits else {}
+    return planes | ({"shape": [tall, wide]} if tall != wide and recipe.views[0].size is None else {})
 
 
 def images_of(config: Config, split: str) -> Images:

@@ -128,6 +128,10 @@ class Modality(Protocol):
         """What tells these items from others."""
         ...
 
+    def data(self) -> str:
+        """What tells the items learnt from and those judged on from others."""
+        ...
+
     def export(self, out: Path, trained: nn.Module) -> None:
         """Write the encoder where others find it."""
         ...

@@ -211,6 +211,9 @@ class SentenceModality:
     def fingerprint(self) -> str:
         return self.sentences.fingerprint()
 
+    def data(self) -> str:
+        return self.fingerprint()
+
     def export(self, out: Path, trained: nn.Module) -> None:
         """A folder that other libraries load; encoder.safetensors is its weights by another name, with a card."""
         assert isinstance(trained, text.TextEncoder)
