@@ -326,6 +326,7 @@ def few_pairs(tmp_path, monkeypatch):
             folder.mkdir(parents=True, exist_ok=True)
             small_pairs.as_parquet(folder / f"{split}.parquet", part, labelled=name == "imagenette")
     monkeypatch.setenv("ISOTHERM_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # the user may have Imagenette
 
 
 def test_zero_shot_data_that_is_missing_is_told_before_anything_trains(few_pairs, tmp_path):

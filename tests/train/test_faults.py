@@ -49,6 +49,7 @@ def test_what_cannot_be_written_is_told_at_once(below, tmp_path, capsys, monkeyp
     with disk(tmp_path / "fixed", "ro") as fixed:
         out = fixed / below
         monkeypatch.setenv("ISOTHERM_DATA", str(out))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # the user may have MNIST
         for words in (
             command(out, "--quiet"),
             ["study", "entropy", "--scale", "smoke", "--out", str(out)],

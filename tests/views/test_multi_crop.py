@@ -29,7 +29,8 @@ def test_small_crops_belong_to_the_image_the_epoch_and_the_seed():
         for a, b in zip(alone, together, strict=True):
             torch.testing.assert_close(a[0], b[i])
     fewer = multi_crop(recipe("simclr-cifar"), 32, small_crops=2, small_size=12)(PIXELS, IDS, seed=5, epoch=7)
-    assert all(torch.equal(a, b) for a, b in zip(fewer, together[:4], strict=True))
+    for a, b in zip(fewer, together[:4], strict=True):
+        torch.testing.assert_close(a, b)  # to rounding: of more of them a kernel may sum in another order
     other = made(PIXELS, IDS, seed=5, epoch=8)
     assert not any(torch.equal(a, b) for a, b in zip(other, together, strict=True))
     assert not torch.equal(together[2], together[3])

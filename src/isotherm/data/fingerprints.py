@@ -1,8 +1,8 @@
-"""What tells one set of data from another, in a few characters: a digest of a sample and a checksum of all of it; of
-images that stay encoded, of the sizes of all.
+"""What tells one set of data from another, in a few characters: a digest of a sample and a checksum of all of it.
 
-An early fingerprint has the digest alone, and so has that of data which would take too long to read: `same` compares
-what both have. Images with captions have two checksums, of their texts and of their sizes.
+Of images that stay encoded the checksum is of all sizes, and of all bytes where these are few; images with captions
+have two, of their texts and of their sizes. An early fingerprint has the digest alone, and so has that of data which
+would take too long to read: `same` compares what both have.
 """
 
 from __future__ import annotations
