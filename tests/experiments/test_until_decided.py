@@ -1,6 +1,7 @@
 """Seeds are added where they decide claims, within a budget, and a study goes on from what was added."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,26 @@ def test_the_cheapest_decision_comes_first():
         assert step is not None
         assert set(step.seeds) == set(cheap)
         assert next_step(judged, found, within=1.0) is None
+
+
+def test_an_undecided_claim_says_what_its_seeds_would_cost():
+    """Runs that stand in two arms count once."""
+    shared = {"a": "x", "b": "b", "c": "x", "d": "d"}
+    records = [
+        Record(arm, {}, s, f"{shared[arm]}{s}", {"knn": v + NOISE[s] * (arm in "bd")}, cost, {}, Path("nowhere"))
+        for (arm, v), cost in zip(LEVEL.items(), (3600.0, 7200.0, 3600.0, 60.0), strict=True)
+        for s in range(3)
+    ]
+    twice = rules.Every([rules.Ahead("knn", Where(arm), [Where("b")], 0.01) for arm in "ac"])
+    study = replace(STUDY, claims=(STUDY.claims[0], Claim("a and c are ahead of b.", "§1", twice)))
+    alone, together = (each.verdict for each in judge(study, Records(records)))
+    more = alone.part.needed - 3
+    assert (
+        alone.remedy
+        == f"about {more + 3} seeds at the measured spread: {2 * more} more runs, {3 * more}.0 hours of training"
+    )
+    more = max(part.needed for part in together.parts) - 3
+    assert together.remedy.endswith(f": {2 * more} more runs, {3 * more}.0 hours of training")
 
 
 def test_what_no_seed_can_decide_is_left(tmp_path):

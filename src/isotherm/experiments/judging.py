@@ -13,6 +13,7 @@ from isotherm.experiments.claims.decision import FALSE
 from isotherm.experiments.claims.verdict import Outcome, Part, Verdict
 from isotherm.experiments.records import Records
 from isotherm.experiments.study import Claim, Study, Where
+from isotherm.experiments.wording import duration
 from isotherm.measures.catalogue import measure
 
 CEILING = 0.97
@@ -40,9 +41,27 @@ def judge(study: Study, records: Records) -> list[Judged]:
         asked = records.afresh()
         verdict = claim.judge(asked)
         if verdict.part is not None and not asked.unanswered:
-            verdict = _at_the_ceiling(claim, verdict, verdict.part, asked)
+            verdict = _at_the_ceiling(claim, _priced(verdict, asked), verdict.part, asked)
         judged.append(Judged(claim, verdict, asked.points_asked))
     return judged
+
+
+def _priced(verdict: Verdict, records: Records) -> Verdict:
+    """The same verdict; if seeds would decide it, with the runs that they take, by what such runs took."""
+    needed = [part.needed for part in verdict.parts if part.outcome == "undecided"]
+    if verdict.outcome != "undecided" or None in needed:
+        return verdict
+    price: dict[str, tuple[int, float]] = {}
+    for where in records.points_asked:
+        runs = sorted(records.at(where), key=lambda record: record.seed)
+        if len(runs) > 1:  # of others one run stands for the point, whatever the seeds
+            more = max(n for n in needed if n is not None) - len(runs)
+            cost = more * float(np.median([run.seconds for run in runs]))
+            price[runs[0].key] = (more, cost) if more > 0 else (0, 0.0)  # two arms may share their runs
+    runs_more, seconds = (sum(each) for each in zip(*price.values(), strict=True)) if price else (0, 0.0)
+    if not runs_more:
+        return verdict
+    return replace(verdict, remedy=f"{verdict.remedy}: {runs_more} more runs, {duration(seconds)} of training")
 
 
 def _at_the_ceiling(claim: Claim, verdict: Verdict, part: Part, records: Records) -> Verdict:
