@@ -240,11 +240,15 @@ def test_flatter_and_preferring_larger_values():
 def test_advice_is_followed_on_the_seeds_own_line():
     advised = {0.1: 0.2, 0.2: 0.2, 0.4: math.sqrt(0.08), 0.8: 1.6}  # 1.6 lies beyond the end
     accuracy = {0.1: 0.5, 0.2: 0.7, 0.4: 0.9, 0.8: 0.3}
-    runs = [record("a", s, {"x": x}, m=m, t=advised[x]) for s in range(3) for x, m in accuracy.items()]
+    runs = [record("a", s, {"x": x}, m=m, linear=m, t=advised[x]) for s in range(3) for x, m in accuracy.items()]
     once = rules.AdviceAhead("m", "a", "t", over="x", usual=0.1, least=0.01).judge(Records(runs))
     assert once.outcome == "held"
     assert once.evidence["gain_from"] == pytest.approx({"0.1": 0.2, "0.2": 0.2, "0.4": 0.3, "0.8": -0.2})
     assert once.part.effect == pytest.approx(0.125)
+    in_points = rules.AdviceAhead("linear", "a", "t", over="x", usual=0.1).judge(Records(runs))
+    assert dict(wording.details(in_points))["gain from"] == (
+        "0.1: 20.00 points, 0.2: 20.00 points, 0.4: 30.00 points, 0.8: −20.00 points"
+    )
     assert once.evidence["better"] == "9 of 12"
     twice = rules.AdviceAhead("m", "a", "t", times=2, over="x", usual=0.1, least=0.2).judge(Records(runs))
     assert twice.evidence["gain_from"] == pytest.approx({"0.1": 0.2, "0.2": 0.2, "0.4": 0.25, "0.8": -0.2})

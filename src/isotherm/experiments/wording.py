@@ -111,6 +111,9 @@ def details(verdict: Verdict, measures: Sequence[str] = ()) -> list[tuple[str, s
             rows.append((title or "values", re.sub(r"(?<!\w)-(?=[\d.])", "−", line)))
         elif name == "means" and title and isinstance(value, Mapping):
             rows.append((title, _words({point: factor * mean for point, mean in value.items()})))
+        elif name.endswith("_from") and verdict.parts and isinstance(value, Mapping):
+            number = _number(verdict.parts[0])
+            rows.append((name.replace("_", " "), ", ".join(f"{source}: {number(v)}" for source, v in value.items())))
         elif name not in ("parts", "why", "missing"):
             rows.append((name.replace("_", " "), _words(value)))
     return rows
