@@ -103,6 +103,29 @@ def test_recommended_temperatures_reach_what_they_promise():
     assert fewer.temperature_of(HIGH) == pytest.approx(high, rel=0.05)  # hardly depends on how many negatives there are
 
 
+def test_what_falls_on_the_own_class_is_said_of_the_temperatures_that_are_recommended():
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.arange(1000) % 10
+    cone = 0.3 * torch.randn(10, 256, generator=draw)[labels] + torch.randn(1000, 256, generator=draw) + 2.4
+    health = I.examine(cone, labels)
+    u = torch.nn.functional.normalize(cone.double(), dim=1)
+    shares = [
+        (u @ u.T / t).fill_diagonal_(-torch.inf).softmax(1)[labels[:, None] == labels].sum() / len(u)
+        for t in (health.advice.low, health.advice.high)
+    ]
+    assert health.advice.high < 0.01  # below all that was looked at once
+    assert health.advice.own_class == pytest.approx([float(share) for share in shares], abs=0.05)  # a sample of queries
+    assert levels(health, f"{health.advice.own_class[0]:.0%} to {health.advice.own_class[1]:.0%} of a query's") != []
+    assert health.hardness.temperatures[0] < health.advice.low
+
+
+def test_clusters_that_are_points_are_not_told_to_mend_a_collapse():
+    tight = torch.from_numpy(np.repeat(CENTRES, 300, 0) + 1e-4 * RANDOM.normal(size=(4 * 300, D)))
+    advice = I.examine(tight, torch.arange(4).repeat_interleave(300)).advice
+    assert advice.low is None
+    assert "25% of a query's negatives are as similar to it as its nearest one" in advice.reasoning
+
+
 def test_own_class_takes_more_of_the_repulsion_at_low_temperature():
     hardness = I.examine(tensors(CLUSTERS), torch.from_numpy(LABELS)).hardness
     assert hardness.same_class[0] > 0.95 > hardness.same_class[-1]

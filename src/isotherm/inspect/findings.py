@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from isotherm.inspect.heavy_columns import NEARLY_ALL, told
 from isotherm.measures.catalogue import measures
 from isotherm.measures.embedding import (
@@ -253,11 +251,9 @@ def _labelled(health: Health) -> Iterator[Finding]:
             f"({number(tolerance - values['class_gap'])}): the temperature is too high, or training has only begun.",
             f"class gap {number(values['class_gap'])} below 0.1, uniformity below {CROWDED:.0%} of what is possible",
         )
-    advice, hardness = health.advice, health.hardness
-    if advice.low is not None and advice.high is not None and hardness.same_class is not None:
-        share, later = (
-            float(np.interp(t, hardness.temperatures, hardness.same_class)) for t in (advice.low, advice.high)
-        )
+    advice = health.advice
+    if advice.low is not None and advice.high is not None and advice.own_class is not None:
+        share, later = advice.own_class
         yield Finding(
             "look" if share > MOSTLY_FALSE else "good",
             f"From τ = {advice.low:g} to {advice.high:g}, {share:.0%} to {later:.0%} of a query's repulsion falls on "

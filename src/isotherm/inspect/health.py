@@ -143,6 +143,7 @@ def examine(
     per_class, chance = ((), None) if labelled is None else _classes(labelled, classes)
     values = _values(subject, labelled)
     queries = Queries(u, complete, seed)
+    advice = advise(queries, _against(Around(values, n, d, even_uniformity(d), chance)))
     lengths = torch.linalg.vector_norm(z.double(), dim=1)
     health = Health(
         name=name,
@@ -158,8 +159,8 @@ def examine(
         spectrum=spectrum(u).cpu().numpy(),
         projections=_projected(u, seed),
         separation=None if views is None else subject.separation[1].cpu().numpy(),
-        hardness=hardness_of(queries),
-        advice=advise(queries, _against(Around(values, n, d, even_uniformity(d), chance))),
+        hardness=hardness_of(queries, advice),
+        advice=advice,
         duplicates=_duplicates(z),
         constant_columns=tuple((z.amax(0) == z.amin(0)).nonzero()[:, 0].tolist()),
         findings=(),

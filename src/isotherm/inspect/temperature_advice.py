@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isotherm.measures.reach import BINS, HIGH, LOW, Floats, Queries
+from isotherm.measures.reach import BINS, COLDEST, HIGH, LOW, Floats, Queries
 from isotherm.report import number
 from isotherm.temperature import Cosine
 
-GRID = np.geomspace(0.01, 2.0, 24)
+LOWEST, HIGHEST, COUNT = 0.01, 2.0, 24
+"""The temperatures that are looked at; from lower ones on where lower ones are recommended."""
+ALIKE = 0.01
+"""Similarities that differ by less (standard deviation) are next to one number, at the lowest of temperatures too."""
 PROFILES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -42,17 +45,20 @@ class Advice:
     """The reach under the DySTreSS profile Cosine(tau_min, tau_max)."""
     reasoning: str
     """What is recommended and why, in two sentences."""
+    own_class: tuple[float, float] | None = None
+    """With labels: the part of the repulsion on the query's own class at `low` and at `high`."""
     more: str = ""
     """What else there is to know about it."""
 
 
-def hardness_of(queries: Queries) -> Hardness:
+def hardness_of(queries: Queries, advice: Advice) -> Hardness:
     """The reach over a range of temperatures, and on which similarities the repulsion falls at a few of them."""
-    reach, own = zip(*(queries.at(float(t)) for t in GRID), strict=True)
+    grid = np.geomspace(min(LOWEST, (advice.low or LOWEST) / 2), HIGHEST, COUNT)
+    reach, own = zip(*(queries.at(float(t)) for t in grid), strict=True)
     return Hardness(
         queries=len(queries.s),
         negatives=queries.s.shape[1],
-        temperatures=GRID,
+        temperatures=grid,
         reach=np.array(reach),
         same_class=None if queries.same is None else np.array(own),
         edges=np.linspace(-1, 1, BINS + 1),
@@ -75,17 +81,13 @@ def advise(queries: Queries, against: str = "") -> Advice:
         )
     low, high = queries.temperature_of(LOW), queries.temperature_of(HIGH)
     if low is None or high is None:
-        spread = float(queries.s.double().std())
-        return Advice(
-            *nothing,
-            f"No temperature is recommended: similarities differ so little (standard deviation {number(spread, 3)}) "
-            "that at any sensible temperature nearly all negatives count alike. Mend the collapse first.",
-        )
+        return Advice(*nothing, f"No temperature is recommended: {_why_none(queries)}")
     low, high = _short(low), _short(high)
-    own = ""
+    own, own_class = "", None
     if queries.same is not None:
         chance = float(queries.same.double().mean())
-        own = f" (at {low:g} {queries.at(low)[1]:.0%} falls on the query's own class, by chance {chance:.0%})"
+        own_class = queries.at(low)[1], queries.at(high)[1]
+        own = f" (at {low:g} {own_class[0]:.0%} falls on the query's own class, by chance {chance:.0%})"
     profile = queries.reach(Cosine(low, high))
     return Advice(
         low=low,
@@ -93,6 +95,7 @@ def advise(queries: Queries, against: str = "") -> Advice:
         tau_min=low,
         tau_max=high,
         profile_reach=profile,
+        own_class=own_class,
         reasoning=(
             f"For a loss on these vectors: between τ = {low:g} and τ = {high:g} a query's repulsion amounts to "
             f"{LOW:.0%} to {HIGH:.0%} of its negatives (exp H(r), mean over {len(queries.s)} queries). Below, the "
@@ -107,6 +110,19 @@ def advise(queries: Queries, against: str = "") -> Advice:
             "where true negatives lie, the soft end towards ±1, where false negatives lie. That profile reaches "
             f"{profile:.0%} of the negatives."
         ),
+    )
+
+
+def _why_none(queries: Queries) -> str:
+    spread = float(queries.s.double().std())
+    if spread < ALIKE:
+        return (
+            f"similarities differ so little (standard deviation {number(spread, 3)}) that at any sensible temperature "
+            "nearly all negatives count alike. Mend the collapse first."
+        )
+    return (
+        f"{queries.reach(COLDEST):.0%} of a query's negatives are as similar to it as its nearest one (clusters that "
+        f"have shrunk to points, or copies), so that no temperature has it reach as few as {LOW:.0%} of them."
     )
 
 

@@ -39,6 +39,8 @@ QUERIES = 128
 FEWEST = 200
 """Negatives below which so small a part of them means little: with 200 instead of 10,000 the τ of 2 % comes out a
 quarter too low, with 100 by half (embeddings of CIFAR-100)."""
+COLDEST, HOTTEST = 1e-3, 1e2
+"""Where temperatures are looked for."""
 BINS = 80
 CACHED = 1 << 20
 """Similarities worked on at a time."""
@@ -98,7 +100,7 @@ class Queries:
 
     def temperature_of(self, reach: float) -> float | None:
         """The τ with this reach, by bisection: the reach grows with τ. None where every τ reaches further."""
-        low, high = 1e-3, 1e2
+        low, high = COLDEST, HOTTEST
         if self.reach(low) >= reach or self.reach(high) <= reach:
             return None
         while high / low > 1.002:
