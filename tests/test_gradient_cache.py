@@ -48,9 +48,19 @@ def test_the_gradient_is_the_whole_batch_s(loss, chunk):
     assert_alike(gradients(ours), gradients(plain), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("momentum", [0.1, None])
-def test_dropout_draws_the_same_numbers_again_and_bn_counts_once(momentum):
-    plain = network(layers.Dropout(0.5), layers.BatchNorm1d(16, momentum=momentum).double())
+@pytest.mark.parametrize(
+    "norm",
+    [
+        layers.BatchNorm1d(16),
+        layers.BatchNorm1d(16, momentum=None),
+        layers.Sequential(
+            layers.Unflatten(1, (4, 4)), layers.InstanceNorm1d(4, track_running_stats=True), layers.Flatten()
+        ),
+    ],
+    ids=["momentum", "mean", "instance"],
+)
+def test_dropout_draws_the_same_numbers_again_and_running_statistics_count_once(norm):
+    plain = network(layers.Dropout(0.5), norm.double())
     ours, loss = copy.deepcopy(plain), nn.NTXentLoss(0.2)
     torch.manual_seed(5)
     embedded = [torch.cat([plain(part) for part in x.split(4)]) for x in inputs(12)]
@@ -62,8 +72,10 @@ def test_dropout_draws_the_same_numbers_again_and_bn_counts_once(momentum):
     torch.rand(100)  # what is drawn between the passes changes nothing
     value.backward()
     assert_alike(gradients(ours), gradients(plain), rtol=1e-9, atol=1e-12)
-    for name in ("running_mean", "running_var"):
-        torch.testing.assert_close(getattr(ours[2], name), getattr(plain[2], name))
+    moved = {name: value for name, value in plain.named_buffers() if "running" in name}
+    assert len(moved) == 2
+    for name, value in moved.items():
+        torch.testing.assert_close(ours.get_buffer(name), value)
 
 
 def test_a_learnable_temperature_labels_weights_and_mappings_take_part():

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 
 from isotherm.checks import at_least
 from isotherm.engine.once import once_differentiable
@@ -205,7 +205,7 @@ def take_chance(state: Sequence[Tensor], device: torch.device | None = None) -> 
 @contextmanager
 def still(module: nn.Module) -> Iterator[None]:
     """BN counts nothing: this pass will be made again."""
-    norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
+    norms = [m for m in module.modules() if isinstance(m, _NormBase)]
     moving = [(m, m.momentum) for m in norms if m.momentum is not None]
     counting = [(b, b.clone()) for m in norms if m.momentum is None for b in m.buffers()]
     tracked = [m.num_batches_tracked for m, _ in moving if m.num_batches_tracked is not None]

@@ -50,8 +50,23 @@ def test_a_second_view_may_come_as_ref_emb():
     torch.testing.assert_close(loss(z[:7], labels[:7], ref_emb=z[7:]), loss(z, labels))
 
 
+def test_a_value_belongs_to_the_row_that_asked():
+    z, labels = batch()
+    order = torch.randperm(len(z), generator=torch.Generator().manual_seed(1))
+    z, labels = z[order], labels[order]
+    s = torch.nn.functional.normalize(z, dim=1)
+    s = (s @ s.T / 0.2).fill_diagonal_(-torch.inf)
+    partner = ((labels[:, None] == labels) & ~torch.eye(len(z), dtype=torch.bool)).int().argmax(1)
+    wanted = s.logsumexp(1) - s.gather(1, partner[:, None])[:, 0]
+    torch.testing.assert_close(MetricLearningLoss(nn.NTXentLoss(0.2, reduction="none"))(z, labels), wanted)
+
+
 def test_mistakes_get_one_sentence():
     z, labels = batch()
+    with pytest.raises(ValueError, match="ref_emb is not taken: in SupConLoss"):  # theirs would let it answer only
+        MetricLearningLoss(nn.SupConLoss())(z[:7], labels[:7], ref_emb=z[7:])
+    with pytest.raises(ValueError, match="7 values for 14 rows"):
+        MetricLearningLoss(nn.InfoNCELoss(symmetric=False, reduction="none"))(z, labels)
     with pytest.raises(ValueError, match="every label must occur equally often"):
         MetricLearningLoss(nn.NTXentLoss())(z[:-1], labels[:-1])
     with pytest.raises(ValueError, match="Leave the miner out"):

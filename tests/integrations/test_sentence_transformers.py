@@ -1,6 +1,7 @@
 """The losses inside sentence-transformers: the real library, a tiny BERT, no network."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -278,6 +279,20 @@ def test_the_cached_loss_trains_and_the_monitor_logs_beside_the_loss(model, tmp_
     assert [entry["monitor_alignment"] for entry in logged] == [
         callback.monitor.history[entry["step"] - 1]["alignment"] for entry in logged
     ]
+
+
+def test_numbers_of_a_batch_that_diverged_are_not_those_before_it(model):
+    source = SimpleNamespace(seen=tuple(torch.randn(2, 16, 8)))
+    callback, state, logs = MonitorCallback(source, Monitor(grace=None)), SimpleNamespace(log_history=[]), {"loss": 1.0}
+    callback.on_step_end(None, state, None)
+    callback.on_log(None, state, None, logs)
+    assert "monitor_uniformity" in logs
+    source.seen = tuple(torch.zeros(2, 16, 8))
+    callback.on_step_end(None, state, None)
+    assert "it has diverged" in callback.last.warning
+    logs = {"loss": 1.0}
+    callback.on_log(None, state, None, logs)
+    assert logs == {"loss": 1.0}
 
 
 def test_the_monitor_names_what_it_cannot_look_at(model):

@@ -197,6 +197,7 @@ def test_measures_move_as_the_papers_say():
         (lambda: M.conditional_entropy(Z0, t_neg=math.inf), "t_neg must be a finite number"),
         (lambda: M.local_separation(Z0, Z1, k=2.5), "got 2.5"),
         (lambda: M.pairwise(Z0[:1]), "at least 2 embeddings"),
+        (lambda: M.pairwise(Z0.float(), t=60), "pairwise takes t up to 22, got 60"),
         (lambda: M.pairwise(Z0, LABELS[:5]), r"shape \(23,\); got \(5,\)"),
         (lambda: M.projections(Z0, count=0), "at least 1 direction"),
     ],

@@ -143,6 +143,9 @@ def test_a_state_of_another_fine_tuning_is_refused(tmp_path, monkeypatch):
     finetune(network(), train, TEST, DIGITS, epochs=1, keep=file)
     with pytest.raises(ValueError, match="other settings or data"):
         finetune(network(), train, TEST, DIGITS, epochs=2, keep=file)
+    other = replace(DIGITS, views=tuple(replace(view, flip=1 - view.flip) for view in DIGITS.views))
+    with pytest.raises(ValueError, match="other settings or data"):  # of the same name
+        finetune(network(), train, TEST, other, epochs=1, keep=file)
     file.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="damaged"):
         finetune(network(), train, TEST, DIGITS, epochs=1, keep=file)

@@ -79,6 +79,23 @@ def test_the_first_of_equally_near_items_is_the_nearer_one():
     assert scores[100].accuracy == 0
 
 
+@pytest.mark.parametrize("off", [0.0, 1000.0, 3000.0])
+def test_neighbours_in_a_narrow_cone_are_told_apart(off):
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.arange(600) % 10
+    z = 0.8 * torch.randn(10, 64, generator=draw)[labels] + torch.randn(600, 64, generator=draw) + off
+    ours = knn(z[:400], labels[:400], z[400:], labels[400:], ks=[1])[1].accuracy
+    theirs = KNeighborsClassifier(1, metric="cosine").fit(z[:400].double(), labels[:400])
+    assert ours == theirs.score(z[400:].double(), labels[400:])
+
+
+def test_the_five_best_classes_are_classes_with_votes_whatever_their_numbers():
+    draw = torch.Generator().manual_seed(0)
+    z, labels = torch.randn(1000, 16, generator=draw), torch.randint(0, 100, (1000,), generator=draw)
+    found = [knn(z[:800], y[:800], z[800:], y[800:], ks=[1], classes=100)[1] for y in (labels, 99 - labels)]
+    assert found[0].top5 == found[1].top5 == found[0].accuracy  # one neighbour names one class
+
+
 def test_strips_of_the_least_height_find_the_same_neighbours():
     s = F.normalize(XT) @ F.normalize(X).T
     strips = list(nearest(F.normalize(XT), F.normalize(X), 30, strip=1))

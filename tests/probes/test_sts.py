@@ -233,6 +233,20 @@ def test_a_collapsed_encoder_has_no_correlation_and_says_so(everything):
     assert math.isnan(dev_score(lambda s: torch.ones(len(s), 4), everything))
 
 
+def test_cosines_that_only_rounding_tells_apart_share_a_rank(tmp_path):
+    draw = np.random.default_rng(0)
+    kinds, (first, second) = draw.normal(size=(6, 64)), draw.integers(0, 6, (2, 500))
+    texts = {f"{kind} {i}": kind for kind in range(6) for i in range(500)}
+    lengths = dict(zip(texts, draw.uniform(0.1, 10, len(texts)), strict=True))
+    drawn_at_once = zip(first, second, draw.uniform(0, 5, 500), strict=True)
+    pairs = [(f"{a} {i}", f"{b} {i}", g) for i, (a, b, g) in enumerate(drawn_at_once)]
+    write_stsb(tmp_path, "test", pairs)
+    found = sts(lambda s: torch.tensor(np.array([lengths[t] * kinds[texts[t]] for t in s])), tmp_path, ["STS-B"])
+    u = kinds / np.linalg.norm(kinds, axis=1, keepdims=True)
+    wanted = spearmanr((u @ u.T).round(12)[first, second], [round(g, 3) for *_, g in pairs]).statistic
+    assert found.tasks["STS-B"].spearman == pytest.approx(wanted, abs=1e-12)
+
+
 def test_zero_vectors_have_similarity_zero_and_are_counted(tmp_path):
     pairs = drawn(20, 3)
     write_stsb(tmp_path, "test", pairs)

@@ -18,7 +18,9 @@ class MetricLearningLoss(nn.Module):
 
     `SupConLoss` takes any labels that occur twice. Every other loss takes the embeddings of a label for the views of
     one item, so that every label must occur equally often: ``labels = torch.arange(N).repeat(2)`` are two views. A
-    second view may also come as `ref_emb` with the same labels.
+    second view may also come as `ref_emb` with the same labels; that is the same loss, in which both views ask and
+    answer, where that library's losses let `embeddings` ask and `ref_emb` answer. With ``reduction="none"`` there is a
+    value for each row of `embeddings` and then of `ref_emb`.
     """
 
     def __init__(self, loss: Loss) -> None:
@@ -39,6 +41,11 @@ class MetricLearningLoss(nn.Module):
         if indices_tuple is not None:
             raise ValueError("indices_tuple is not taken: our losses weigh all pairs themselves. Leave the miner out.")
         labels = torch.as_tensor(labels, device=embeddings.device)
+        if ref_emb is not None and self.loss.takes_labels:
+            raise ValueError(
+                f"ref_emb is not taken: in {type(self.loss).__name__} every embedding asks and answers, references "
+                "that only answer are another loss. Put them into embeddings and labels."
+            )
         if ref_emb is not None:
             ref_labels = labels if ref_labels is None else torch.as_tensor(ref_labels, device=labels.device)
             embeddings, labels = torch.cat([embeddings, ref_emb]), torch.cat([labels, ref_labels])
@@ -55,5 +62,13 @@ class MetricLearningLoss(nn.Module):
                 f"{type(self.loss).__name__} compares views, so every label must occur equally often, 2 times or more; "
                 f"these occur {int(counts.min())} to {views} times. Sample the batch so, or use SupConLoss."
             )
-        value = self.loss(*embeddings[labels.argsort(stable=True)].unflatten(0, (-1, views)).unbind(1))
-        return value
+        rows = labels.argsort(stable=True).unflatten(0, (-1, views)).T  # of each view, by label
+        value = self.loss(*(embeddings[view] for view in rows))
+        if value.ndim == 0:
+            return value
+        if len(value) != len(embeddings):
+            raise ValueError(
+                f"{type(self.loss).__name__} with reduction='none' has {len(value)} values for {len(embeddings)} rows: "
+                "not every view asks. Call it with views instead."
+            )
+        return torch.empty_like(value).index_copy(0, rows.flatten(), value)

@@ -36,7 +36,9 @@ class MonitorCallback(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Look at the step's last batch."""
         if self.source.seen:
-            self.last = self.monitor(*self.source.seen) or self.last
+            status = self.monitor(*self.source.seen)
+            if status is not None:  # that of a diverged batch has no numbers, and those before it are not its own
+                self.last = status
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Add the numbers to a log of training."""

@@ -63,7 +63,13 @@ def pairwise(z: Tensor, labels: Tensor | None = None, t: float = 2.0) -> Pairwis
         place = torch.unique(one_label_each(labels, z), return_inverse=True)[1]
         order = place.argsort(stable=True)
         z, classes = z[order], place[order]
-    sweep = _sweep(z, classes, 2 * positive("t", t))
+    most = -math.log(torch.finfo(z.dtype).tiny) / 4
+    if positive("t", t) > most:
+        raise ValueError(
+            f"pairwise takes t up to {most:.0f}, got {t:g}: beyond, opposite items have a weight of zero in {z.dtype}. "
+            "uniformity(z, t) and conditional_entropy(z, t) take any."
+        )
+    sweep = _sweep(z, classes, 2 * t)
     mass, moment = sweep.mass, sweep.moment
     apart, together = sweep.counts
     same, different = sweep.nearest

@@ -123,7 +123,7 @@ def finetuned(
     ]
     settings = {"epochs": epochs, "batch": tried[0].batch, "class_weights": task.weights.tolist(), "head": task.kind}
     data = None if keep is None else fingerprints.of_images(train)
-    kept = Kept(keep, [settings, rates, decays, seed, size, data, recipe.name, recipe.mean, recipe.std, _sum(encoder)])
+    kept = Kept(keep, [settings, rates, decays, seed, size, data, repr(recipe), _sum(encoder)])
     how = tried[0] if len(tried) == 1 else _chosen(encoder, train, recipe, task, tried, kept, note)
     note(f"fine-tuning, {how.name}")
     logits = _logits(*_trained(encoder, train, recipe, task, how, kept), test, recipe, task, how)

@@ -53,7 +53,8 @@ def knn(
     - ``uniform``: nearest by cosine similarity, one vote each.
 
     Of equally near items the one that stands first in `train` is nearer, and of classes with equal votes the lower one
-    wins. Similarities are computed in float32, distances of features less their mean: rounding may part equal ones.
+    wins; one that nobody votes for is in no top 5. Both are computed in float32, of vectors less the training mean:
+    rounding may part equal ones.
     Memory: a copy of the features and some 100 MB, however many there are.
     """
     given = parts(train, train_labels, test, test_labels, classes)
@@ -67,7 +68,10 @@ def knn(
         votes = torch.zeros(len(near), given.classes, dtype=torch.float64, device=near.device)
         for row, (before, k) in enumerate(pairwise((0, *wanted))):  # the votes of fewer neighbours are part of these
             votes.scatter_add_(1, labels[:, before:k], weight[:, before:k].double())
-            rank[row, rows] = ranks(votes, given.test_labels[rows])
+            own = given.test_labels[rows]
+            # A class without a vote is in no top 5, whatever its number.
+            without = votes.gather(1, own[:, None])[:, 0] == 0
+            rank[row, rows] = ranks(votes, own).masked_fill(without, given.classes)
     settings = {"weights": weights, **({"temperature": temperature} if weights == "cosine" else {})}
     return {
         k: score("knn", rank[row], given.test_labels, given.classes, None, {"k": k, **settings})
@@ -100,8 +104,10 @@ def _ks(ks: Sequence[int], n: int) -> list[int]:
 def _voters(given: Parts, k: int, weights: Weights, temperature: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Strips of test items, their neighbours' indices from near to far, and how much each of these counts."""
     if weights != "l2":
-        queries, bank = unit(given.test, "test").float(), unit(given.train, "train").float()
-        for rows, s, near in nearest(queries, bank, k):
+        # Of unit vectors the most similar is the nearest. About their mean also those of a narrow cone are told apart,
+        # whose similarities agree in all digits that float32 has; a query's differ from these by one number.
+        queries, bank = _about_mean(unit(given.test, "test"), unit(given.train, "train"))
+        for rows, s, near in nearest(queries, bank, k, less=bank.square().sum(1).div_(2)):
             # Relative to the nearest, so that no temperature overflows.
             yield rows, near, s.sub(s[:, :1]).div(temperature).exp() if weights == "cosine" else torch.ones_like(s)
         return
@@ -122,9 +128,12 @@ def _voters(given: Parts, k: int, weights: Weights, temperature: float) -> Itera
 def _moved(given: Parts) -> tuple[Tensor, Tensor]:
     """Test and training features about the training mean and of a size near one: no distance changes its rank."""
     size = float(torch.maximum(given.test.abs().max(), given.train.abs().max())) or 1.0
-    bank = given.train / size
-    centre = bank.mean(0)
-    return (given.test / size).sub_(centre).float(), bank.sub_(centre).float()
+    return _about_mean(given.test / size, given.train / size)
+
+
+def _about_mean(test: Tensor, train: Tensor) -> tuple[Tensor, Tensor]:
+    centre = train.mean(0)
+    return test.sub(centre).float(), train.sub(centre).float()
 
 
 def _by_distance(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:

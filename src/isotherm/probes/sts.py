@@ -28,7 +28,8 @@ Encode = Callable[[Sequence[str]], Tensor]
 """Sentences in, float (N, D) out, on the CPU."""
 Part = Literal["dev", "test"]
 ALL = senteval.SIMILARITY
-CONSTANT = 1e-10
+DIGITS = 10
+CONSTANT = 10.0**-DIGITS
 """Cosines no further apart than this are one number: those of vectors that agree to five digits are, so what is left
 is rounding, whose order means nothing."""
 POSITIVE = 4.0
@@ -254,10 +255,11 @@ class Embedded:
         return self.z[[self.indices[s] for s in sentences]]
 
     def similarities(self, pairs: Rated) -> Tensor:
-        """The cosine of every pair; 0 where a vector is."""
+        """The cosine of every pair, 0 where a vector is; those that only rounding tells apart are equal."""
         a, b = self.rows(pairs.first), self.rows(pairs.second)
         lengths = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(b, dim=1)
-        return torch.where(lengths > 0, (a * b).sum(1) / lengths.clamp_min(torch.finfo(a.dtype).tiny), 0)
+        cosines = torch.where(lengths > 0, (a * b).sum(1) / lengths.clamp_min(torch.finfo(a.dtype).tiny), 0)
+        return cosines.round(decimals=DIGITS)
 
 
 def tasks_asked_for(tasks: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
