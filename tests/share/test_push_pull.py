@@ -21,7 +21,9 @@ from isotherm.studies.temperature import STUDY
 from isotherm.train import runs
 from isotherm.train.commandline import configure, parse
 from isotherm.train.config import Runtime
+from isotherm.train.layers import flat
 from isotherm.train.loop import train
+from isotherm.train.unread import is_unread
 from small_hub import hub
 from small_runs import run
 
@@ -83,6 +85,25 @@ def test_the_cards_command_is_the_run(trained):
     config = facts_of(trained).config
     again, _, _ = parse([*shlex.split(command_of(config))[2:], "--out", "x"])
     assert again.key == config.key
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "barlow", "loss": "BarlowTwinsLoss", "head": "barlow", "head.layers": 2},
+        {"method": "byol", "predictor": "byol", "predictor.hidden": 64, "monitor": 0},
+        {"method": "cacr", "loss": "CACRLoss", "loss.repulsion": "uniform", "loss.t_neg": 0.9},
+        {"method": "simclr", "warmup": 1.0, "warmup_part": 0.0, "steps": 9, "epochs": None},
+        {"method": "vae", "encoder": "vae", "head": "none", "method.plane_weight": "area", "views": 1},
+    ],
+    ids=lambda s: s["method"],
+)
+def test_a_cards_command_is_the_run_whatever_its_head(settings):
+    config = configure({"data": "digits", **settings})
+    again, _, _ = parse([*shlex.split(command_of(config))[2:], "--out", "x"])
+    ours, theirs = flat(config.as_dict()), flat(again.as_dict())
+    assert ours.keys() == theirs.keys()
+    assert all(is_unread(name, config) for name, value in ours.items() if theirs[name] != value)
 
 
 def test_a_pulled_folder_is_an_encoder_wherever_one_is_taken(trained, pushed, tmp_path):

@@ -22,8 +22,9 @@ from isotherm.measures.measure import usable
 from isotherm.train import names, runs
 from isotherm.train.commandline import configure, recorded
 from isotherm.train.config import Config
-from isotherm.train.layers import Settings, flat
+from isotherm.train.layers import PARTS, RIVALS, Settings, flat
 from isotherm.train.result import RunResult
+from isotherm.train.unread import is_unread
 
 CLAIMS = "claims.json"
 ON_THE_HUB = {
@@ -114,13 +115,15 @@ def _json(path: Path, otherwise: Any) -> Any:
 
 
 def command_of(config: Config) -> str:
-    """The line that would train this run again: what differs from the defaults of its data, method and loss."""
+    """The line that would train this run again: what differs from the defaults of its data and of its parts."""
     own = flat(config.as_dict())
-    named = {name: own[name] for name in ("data", "method", "loss", "encoder") if own.get(name)}
+    named = {name: own[name] for name in ("data", *PARTS) if own.get(name) and not is_unread(name, config)}
     usual = flat(configure(named).as_dict())
+    said_otherwise = {name for names in RIVALS for name in names if any(own[name] for name in names) and not own[name]}
     words = ["isotherm", "train"]
     for name, value in own.items():
-        if (name in named or value != usual.get(name)) and not name.endswith(".code"):
+        silent = name in said_otherwise or name.endswith(".code") or is_unread(name, config)
+        if name in named or (value != usual.get(name) and not silent):
             words += [f"--{name}", _word(public(value))]
     return shlex.join(words)
 

@@ -106,6 +106,11 @@ RULES = (
 )
 
 
+def is_unread(name: str, config: Config) -> bool:
+    """Whether a setting (its dotted name) has no meaning in this configuration."""
+    return any(name in rule.names and rule.when(config) for rule in RULES)
+
+
 def refuse_unread(typed: Collection[str], config: Config) -> None:
     """Refuse a setting among those that were typed (dotted names) that has no meaning in this configuration."""
     for rule in RULES:
