@@ -16,7 +16,7 @@ from isotherm.experiments.figures.plots import Against, Maps, OverTraining
 from isotherm.experiments.measuring import attempt, carry_out, done
 from isotherm.experiments.points import expand
 from isotherm.experiments.progress import Progress
-from isotherm.experiments.records import FORMER, Record, Records, read
+from isotherm.experiments.records import FORMER, Record, Records, as_lines, read, stored
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, Paper, Scale, Study, Where
 from isotherm.report import Page
 from isotherm.train import runs
@@ -331,6 +331,32 @@ def test_damaged_records_are_kept_and_the_runs_folders_count(made, tmp_path):
     (tmp_path / "s/records.jsonl").write_text("<<<<<<< ours\n")
     assert len(execute.run_points(small(), tmp_path / "s")) == 2
     assert (tmp_path / "s/records.damaged").read_text() == "<<<<<<< ours\n"
+
+
+def test_former_records_stay_whatever_is_asked_for_next(tmp_path):
+    def record(point, data):
+        folder = tmp_path / "runs" / point.config.key
+        return Record(point.arm, point.varied, 0, point.config.key, {"knn": 0.5}, 1.0, {}, folder, fingerprint=data)
+
+    def former():
+        return sorted((r.varied[TAU], r.fingerprint) for r in stored(tmp_path / FORMER, tmp_path / "runs"))
+
+    both = small((0.1, 0.5))
+    (tmp_path / FORMER).write_text(as_lines(record(point, "old") for point in both))
+    (tmp_path / "records.jsonl").write_text(as_lines(record(point, "new") for point in both))
+    Ledger(both[:1], Progress.of(both[:1], tmp_path))  # one arm is gone, after the data had changed
+    assert former() == [(0.1, "old"), (0.5, "new"), (0.5, "old")]
+    Ledger(both, Progress.of(both, tmp_path))
+    assert {(0.1, "old"), (0.5, "old")} <= set(former())
+
+
+def test_damaged_former_records_are_kept(made, tmp_path):
+    shutil.copy(made / "records.jsonl", tmp_path / "records.jsonl")
+    for text in ("<<<<<<< ours\n", ">>>>>>> theirs\n"):
+        (tmp_path / FORMER).write_text(text)
+        execute.run_points(small(), tmp_path)
+    assert (tmp_path / "former.damaged").read_text() == "<<<<<<< ours\n"
+    assert (tmp_path / "former.1.damaged").read_text() == ">>>>>>> theirs\n"
 
 
 def test_records_of_an_earlier_version_count(made, tmp_path):

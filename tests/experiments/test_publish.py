@@ -203,8 +203,7 @@ def test_figures_that_look_into_runs_are_kept_where_only_the_records_are(tmp_pat
     shutil.rmtree(folder / "runs")
     publish(study, folder, page)
     assert contents(page) == before
-    records = (folder / "records.jsonl").read_text().splitlines(keepends=True)
-    (folder / "records.jsonl").write_text("".join(records[:-1]))  # another study: what was drawn may be of no run of it
+    (page / "records.jsonl").write_text("")  # of which runs the pictures are is not known
     publish(study, folder, page)
     assert before.keys() - contents(page).keys() == {"fig-7-a-map-of-it.png", "fig-7-another.png"}
 
@@ -216,6 +215,16 @@ def test_a_file_of_the_users_is_not_replaced(name, tmp_path):
     with pytest.raises(ValueError, match=f"would replace: {name}. Move them away, or name another folder"):
         publish(STUDY, recorded(tmp_path / "study"), tmp_path / "page")
     assert contents(tmp_path / "page") == {name: b"mine"}
+
+
+def test_a_page_of_another_study_or_of_more_runs_is_not_replaced(page, tmp_path):
+    before = contents(page)
+    other = recorded(tmp_path / "other", about=replace(ABOUT, study="asked"))
+    with pytest.raises(ValueError, match=r"has another study's page \(study told instead of asked\)"):
+        publish(STUDY, other, page)
+    with pytest.raises(ValueError, match=r"has 2 finished runs that .* lacks, and they would be lost"):
+        publish(STUDY, recorded(tmp_path / "fewer", lacking=2), page)
+    assert contents(page) == before
 
 
 def test_the_folder_of_a_study_is_no_place_for_its_page(tmp_path):

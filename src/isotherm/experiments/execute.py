@@ -7,6 +7,7 @@ which continues from the last checkpoint.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shlex
@@ -130,6 +131,7 @@ def run_points(
     """
     (folder / "runs").mkdir(parents=True, exist_ok=True)
     _keep_damaged(folder / RECORDS)
+    _keep_damaged(folder / FORMER)
     distinct = list({p.config.key: p for p in points}.values())  # a run may stand in two tables
     progress = Progress.of(distinct, folder)
     progress.until = until
@@ -183,4 +185,5 @@ def _keep_damaged(path: Path) -> None:
     try:
         stored(path, path.parent)
     except ValueError:
-        path.rename(path.with_suffix(".damaged"))
+        kept = (path.with_suffix(f".{number}.damaged" if number else ".damaged") for number in itertools.count())
+        path.rename(next(place for place in kept if not place.exists()))

@@ -45,6 +45,8 @@ class Progress:
     """The fingerprint of each run's data as it is now."""
     _stored: dict[str, Record] = field(default_factory=dict)
     """What earlier records say of finished runs."""
+    _all: dict[tuple[str, str], Record] = field(default_factory=dict)
+    """The same on every data that they were made on, by key and fingerprint."""
 
     @classmethod
     def of(cls, points: Sequence[Point], folder: Path) -> Progress:
@@ -54,7 +56,7 @@ class Progress:
             with contextlib.suppress(ValueError):  # damaged: what the runs' folders have counts
                 for record in stored(folder / name, folder / "runs"):
                     if record.finished:
-                        progress._stored[record.key] = record
+                        progress._stored[record.key] = progress._all[record.key, record.fingerprint] = record
         for point in points:
             key = point.config.key
             measured = done(progress.place(key), point.measure)
@@ -133,8 +135,12 @@ class Progress:
         )
 
     def former(self) -> list[Record]:
-        """Records of finished runs that are made again, or not asked for now: other seeds, arms that are gone."""
-        return [record for key, record in self._stored.items() if key not in self.finished]
+        """Records of finished runs that are made again, or not asked for now: other data or seeds, arms that are gone.
+
+        What was once in `FORMER` stays there, unless it is asked for again.
+        """
+        now = {(key, measured.fingerprint) for key, measured in self.finished.items()}
+        return [record for each, record in self._all.items() if each not in now]
 
     def latest(self, key: str) -> str:
         """The last line that a run has written about itself."""

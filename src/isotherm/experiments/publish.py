@@ -72,6 +72,7 @@ class Telling:
 
 def publish(study: Study, source: Path, folder: Path) -> tuple[Sequence[Judged], Records]:
     """Write the page of a study's folder and what belongs to it into another folder."""
+    _refuse_another(source, folder)
     telling = _telling(study, source, folder)
     tables = _tables(telling)
     contents = {name: written.encode() for name, (written, _) in tables.items()}
@@ -81,6 +82,21 @@ def publish(study: Study, source: Path, folder: Path) -> tuple[Sequence[Judged],
     page = [*_page(telling, {name: about for name, (_, about) in tables.items()}), "", _list_of(contents), ""]
     _replace({PAGE: "\n".join(page).encode(errors="backslashreplace"), **contents}, folder)
     return telling.judged, telling.records
+
+
+def _refuse_another(source: Path, folder: Path) -> None:
+    """Refuse to write over the page of another study, or over runs that are finished there and not here."""
+    if execute.ABOUT not in _published_before(folder) or folder.resolve() == source.resolve():
+        return
+    there, here = execute.about(folder), execute.about(source)
+    asked = {name: (getattr(there, name), getattr(here, name)) for name in ("study", "scale", "data")}
+    if other := [f"{name} {old} instead of {new}" for name, (old, new) in asked.items() if old != new]:
+        raise ValueError(f"{folder} has another study's page ({', '.join(other)}). Name another folder.")
+    if lost := (_finished(folder) or set()) - (_finished(source) or set()):
+        raise ValueError(
+            f"{folder} has {len(lost)} finished runs that {source} lacks, and they would be lost. Copy its "
+            f"{RECORDS} and {execute.ABOUT} to a study's folder and go on there, or remove the page first."
+        )
 
 
 def _telling(study: Study, source: Path, folder: Path) -> Telling:
@@ -107,7 +123,7 @@ def _shown(study: Study, drawn: Sequence[Drawn]) -> list[Drawn]:
 def _kept(undrawn: Sequence[Figure], read: Records, folder: Path) -> dict[str, str]:
     """Pictures of figures that look into runs, published where those were at hand: here are only their records."""
     ours = _published_before(folder)
-    if not ours or all(record.folder.exists() for record in read) or not _goes_on(read, folder):
+    if not ours or all(record.folder.exists() for record in read) or _finished(folder) is None:
         return {}
     page = (folder / PAGE).read_text(encoding="utf-8", errors="replace")
     beginnings = tuple(f"{stem(figure)}-" for figure in undrawn)
@@ -115,12 +131,12 @@ def _kept(undrawn: Sequence[Figure], read: Records, folder: Path) -> dict[str, s
     return {name: title for name, title in pictures.items() if (folder / name).is_file()}
 
 
-def _goes_on(read: Records, folder: Path) -> bool:
-    """Whether every run of an earlier page is among these."""
+def _finished(folder: Path) -> set[str] | None:
+    """The finished runs that a folder has records of; None where they cannot be read."""
     try:
-        return {r.key for r in read_records(folder)} <= {r.key for r in read}
+        return {record.key for record in read_records(folder) if record.finished}
     except (OSError, ValueError):
-        return False
+        return None
 
 
 def _day(seconds: float) -> str:
