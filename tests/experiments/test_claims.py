@@ -13,7 +13,7 @@ from isotherm.experiments import comparing, find, judging, result_tables, wordin
 from isotherm.experiments.claims import by_seed, penalties, rules
 from isotherm.experiments.claims.decision import at_least, at_most, decide, level, outcome_at
 from isotherm.experiments.claims.verdict import undecided
-from isotherm.experiments.records import Record, Records
+from isotherm.experiments.records import Record, Records, as_lines, read
 from isotherm.experiments.study import Claim, Comparison, Where
 
 NOWHERE = Path("nowhere")
@@ -126,6 +126,9 @@ def test_an_inverted_u_and_where_its_best_lies():
     hill = arm("a", {1: 0.5, 2: 0.8, 3: 0.79, 4: 0.6})
     assert outcome(rules.InvertedU("m", "a", 0.01, "x"), hill) == "held"
     assert outcome(rules.InvertedU("m", "a", 0.01, "x"), arm("a", {1: 0.5, 2: 0.6, 3: 0.7, 4: 0.8})) == "contradicted"
+    later = arm("a", {1: 0.3, 2: 0.4, 3: 0.5, 4: 0.8, 5: 0.35})
+    assert outcome(rules.InvertedU("m", "a", 0.01, "x", inside=(2, 3)), later) == "contradicted"
+    assert outcome(rules.InvertedU("m", "a", 0.01, "x", inside=(3, 4)), later) == "held"
     assert outcome(rules.BestWithin("m", "a", 2, 3, 0.01, "x"), hill) == "held"
     assert outcome(rules.BestWithin("m", "a", 3, 4, 0.001, "x"), hill) == "contradicted"
 
@@ -285,18 +288,42 @@ def test_a_smaller_drop_is_judged_seed_by_seed():
     assert outcome(rules.SmallerDrop("m", "strong", ["nobody"], "x", "good", "bad", 0.01), records) == "undecided"
 
 
-def test_faster_looks_at_the_whole_training(tmp_path):
-    def run(name, seed, values):
-        folder = tmp_path / f"{name}{seed}"
-        folder.mkdir()
-        lines = [{"epoch": i + 1, "loss_mean": 1.0, "h": v + 0.001 * seed} for i, v in enumerate(values)]
-        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return record(name, seed, folder=folder)
+def looked_at(tmp_path, name, seed, values):
+    """A run that was seen to be so at these parts of its training."""
+    folder = tmp_path / f"{name}{seed}"
+    folder.mkdir()
+    lines = [{"epoch": 2 * part, "loss_mean": 1.0, "h": v + 0.001 * seed} for part, v in values.items()]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return record(name, seed, folder=folder)
 
-    records = Records(run(n, s, v) for s in range(3) for n, v in (("quick", (4, 5, 5)), ("slow", (1, 3, 5))))
+
+def test_values_that_are_tuples_are_found_again_in_records(tmp_path):
+    values = ((0.1, 1.0), (0.5, 1.0))
+    runs = [record("a", s, Where("a", {"crop": v}).varied, m=v[0]) for v in values for s in range(4)]
+    rule = rules.Ahead("m", Where("a", {"crop": values[1]}), [Where("a", {"crop": values[0]})], 0.1)
+    (tmp_path / "records.jsonl").write_text(as_lines(runs))
+    assert rule.judge(Records(runs)).outcome == rule.judge(read(tmp_path)).outcome == "held"
+
+
+def test_faster_looks_at_the_whole_training(tmp_path):
+    arms = {"quick": {1 / 3: 4, 2 / 3: 5, 1: 5}, "slow": {1 / 3: 1, 2 / 3: 3, 1: 5}}
+    records = Records(looked_at(tmp_path, n, s, v) for s in range(3) for n, v in arms.items())
     assert outcome(rules.Faster("h", Where("quick"), [Where("slow")], 0.1), records) == "held"
     assert outcome(rules.Faster("h", Where("slow"), [Where("quick")], 0.1), records) == "contradicted"
-    assert by_seed.over_training(records, "h", Where("quick"))[0] == pytest.approx(14 / 3)
+    assert by_seed.over_training(records, "h", [Where("quick")])[0][0] == pytest.approx(14 / 3)
+
+
+def test_who_is_looked_at_later_is_not_faster_for_that(tmp_path):
+    looks = {"often": (0.2, 0.4, 0.6, 0.8, 1), "late": (0.3, 0.5, 0.75, 1), "twice": (0.5, 1)}
+    records = Records(
+        looked_at(tmp_path, name, s, {part: 10 * part for part in parts})
+        for s in range(3)
+        for name, parts in looks.items()
+    )
+    often, late = by_seed.over_training(records, "h", [Where("often"), Where("late")])
+    assert often[0] == pytest.approx(late[0])  # both learn alike
+    assert outcome(rules.Faster("h", Where("late"), [Where("often")], 0.1), records) == "contradicted"
+    assert outcome(rules.Faster("h", Where("twice"), [Where("often")], 0.1), records) == "undecided"
 
 
 def test_rules_say_what_they_need_and_can_be_put_together():
@@ -394,7 +421,7 @@ def test_every_rule_is_among_those_that_are_tried_without_runs():
 
 
 def grid(value, k=0.0):
-    seen = [{"epoch": 1, "m": value}]
+    seen = [{"epoch": i, "m": value} for i in (1, 2, 3)]
     return [
         Record(a, {"x": x, "y": y}, s, f"{a}{x}{y}{s}", {"m": value, "k": k}, 1.0, {}, NOWHERE, training=seen)
         for a in "abc"

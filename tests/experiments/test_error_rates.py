@@ -230,7 +230,7 @@ def simulated(truth: Truth, sd: float, seeds: int, rng: np.random.Generator) -> 
                     m = float(value + noise[seed])
                     measures = {"m": m, "k": float(own[seed]), "t": 0.1 * float(np.exp(0.1 * own[seed]))}
                     key = f"{arm}{varied}{seed}"
-                    seen = [{"epoch": 1, "m": m}]
+                    seen = [{"epoch": i, "m": m} for i in (1, 2, 3)]
                     records.append(Record(arm, varied, seed, key, measures, 1.0, {}, Path("nowhere"), training=seen))
     return Records(records)
 

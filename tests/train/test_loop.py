@@ -9,13 +9,14 @@ import yaml
 
 from isotherm.cli import main
 from isotherm.data.imbalance import fraction
+from isotherm.experiments.trained import trained
 from isotherm.methods import METHODS
 from isotherm.probes.extract import features_of
 from isotherm.train import runs
 from isotherm.train.build import build
 from isotherm.train.commandline import configure
 from isotherm.train.config import Runtime
-from isotherm.train.loop import Diverged, monitor_due, run_to_end, train
+from isotherm.train.loop import Diverged, looks_of, run_to_end, train
 from isotherm.train.modality.images import images_of
 from isotherm.train.monitor import monitor
 from small_runs import SMALL, lines, run, same, weights
@@ -141,11 +142,32 @@ def test_measuring_happens_so_many_times_and_at_the_end():
     for epochs, times in ((40, 5), (7, 3), (3, 5), (10, 1), (5, 0)):
         for cut in (0, 1, 9):  # steps that the last of ten is short of
             steps = epochs * 10 - cut
-            ends = [min(steps, 10 * (e + 1)) for e in range(epochs)]
-            when = [end for e, end in enumerate(ends) if monitor_due(10 * e, end, steps, times)]
+            when = sorted(looks_of(steps, 10, times, by_steps=False))
             assert len(when) == min(epochs, times)
+            assert all(step % 10 == 0 for step in when[:-1])
             assert not when or when[-1] == steps
-    assert [e for e in range(7) if monitor_due(e, e + 1, 7, 3)] == [2, 4, 6]
+    assert looks_of(7, 1, 3, by_steps=False) == {3, 5, 7}
+
+
+def test_the_loss_of_a_run_is_that_of_the_last_tenth_of_its_steps_whatever_an_epoch_is(tmp_path):
+    for batch in (16, 32):  # an epoch is 8 steps, and 4
+        out = tmp_path / str(batch)
+        train(
+            configure({**SMALL, "steps": 30, "epochs": None, "batch": batch, "images": 128}),
+            Runtime(out=out, quiet=True, log_every=1),
+        )
+        losses = [line["loss"] for line in lines(out) if "loss" in line]
+        assert len(losses) == 30
+        assert trained(runs.open_run(out)).last_loss == pytest.approx(np.mean(losses[-3:]), rel=1e-12)
+
+
+def test_runs_of_steps_are_looked_at_after_equal_parts_whatever_their_batch(tmp_path):
+    assert looks_of(1500, 781, 6, by_steps=True) == looks_of(1500, 312, 6, by_steps=True) == set(range(250, 1501, 250))
+    assert looks_of(2, 1, 5, by_steps=True) == {1, 2}
+    for batch in (16, 32):
+        run(tmp_path / str(batch), steps=12, batch=batch, epochs=None, monitor=3, images=128)
+        looked = [line["step"] for line in lines(tmp_path / str(batch)) if "knn" in line]
+        assert looked == [4, 8, 12]
 
 
 LENGTH = {**SMALL, "epochs": None, "monitor": 2, "monitor_images": 100}
@@ -174,13 +196,13 @@ def test_steps_that_are_whole_epochs_give_the_weights_of_those_epochs(tmp_path):
 def test_a_run_of_fewer_steps_than_an_epoch_has_ends_and_is_measured(tmp_path):
     result = run(tmp_path / "a", **{**LENGTH, "steps": 3})
     assert result.steps == 3
-    assert lines(tmp_path / "a")[0]["epoch"] == 0.75
+    assert lines(tmp_path / "a")[-1]["epoch"] == 0.75
     again = train(configure({**LENGTH, "steps": 3}), Runtime(out=tmp_path / "a", quiet=True, resume=True))
     assert again == result
     (tmp_path / "a/result.json").unlink()  # killed while it was measuring
     again = train(configure({**LENGTH, "steps": 3}), Runtime(out=tmp_path / "a", quiet=True, resume=True))
     assert again.measures == result.measures
-    assert len(lines(tmp_path / "a")) == 1
+    assert [line["step"] for line in lines(tmp_path / "a")] == [2, 3]  # looked at twice
 
 
 def test_clipping_bounds_the_norm_of_the_whole_gradient(tmp_path):

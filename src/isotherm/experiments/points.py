@@ -11,7 +11,7 @@ from isotherm import doors
 from isotherm.checks import did_you_mean
 from isotherm.data import sets
 from isotherm.data.sentences import is_text
-from isotherm.experiments.study import Arm, Point, Scale, Settings, Study, Where
+from isotherm.experiments.study import Arm, Point, Scale, Settings, Study, Where, as_recorded
 from isotherm.measures.catalogue import in_groups, measures
 from isotherm.train.commandline import configure
 from isotherm.train.config import Config
@@ -82,7 +82,7 @@ def _grid(arm: Arm, scale: Scale, seeds: int | None, more: Mapping[str, int]) ->
     """What is varied, and the seed, of every run of an arm."""
     over = {k: [v for v in values if v in scale.only.get(k, values)] for k, values in arm.over.items()}
     for values in itertools.product(*over.values()):
-        varied = dict(zip(over, values, strict=True))
+        varied = as_recorded(dict(zip(over, values, strict=True)))
         once = arm.once or any(v in scale.once.get(k, ()) for k, v in varied.items())
         given = 1 if once else seeds or scale.seeds
         for seed in range(max(given, more.get(Where(arm.name, varied).label, 0))):

@@ -49,6 +49,7 @@ class Where:
 
     def __post_init__(self) -> None:
         fits(self)
+        object.__setattr__(self, "varied", as_recorded(self.varied))
 
     @property
     def label(self) -> str:
@@ -58,6 +59,13 @@ class Where:
     def at(self, more: Settings) -> Where:
         """The same at further values."""
         return Where(self.arm, {**self.varied, **more})
+
+
+def as_recorded(value: Any) -> Any:
+    """A value as records have it, which know lists and no tuples."""
+    if isinstance(value, Mapping):
+        return {name: as_recorded(each) for name, each in value.items()}
+    return [as_recorded(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def fits(part: Any) -> None:

@@ -166,6 +166,12 @@ def conditional_entropy(subject: Any) -> Any:
     return subject.conditional_entropy
 
 
+@as_measure("conditional entropy at t⁻ = 2", ("geometry",), unit="nats", monitor=True)
+def conditional_entropy_at_2(subject: Any) -> Any:
+    """The same with t⁻ = 2 whatever the loss: to compare losses by. A smaller t⁻ is nearer the maximum by itself."""
+    return subject.conditional_entropy_at(2.0)
+
+
 @as_measure("mean similarity", ("pairwise",), healthy=lambda a: a.below("mean_similarity", CONE))
 def mean_similarity(subject: Any) -> Any:
     """Mean cosine of two different items. Near 1 all lie in a narrow cone and cosines tell little apart."""

@@ -70,11 +70,14 @@ class Subject:
 
     @cached_property
     def conditional_entropy(self) -> float:
+        return self.conditional_entropy_at(self.t_neg)
+
+    def conditional_entropy_at(self, t_neg: float) -> float:
         """The mean over mini-batches of the items in one fixed order, since many sets are sorted by class."""
         n = len(self.embeddings)
         order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
         batches = order[: n - n % ENTROPY_BATCH].split(ENTROPY_BATCH) if n >= ENTROPY_BATCH else (order,)
-        each = [geometry.conditional_entropy(self.embeddings[batch], self.t_neg) for batch in batches]
+        each = [geometry.conditional_entropy(self.embeddings[batch], t_neg) for batch in batches]
         return sum(each) / len(each)
 
     @cached_property

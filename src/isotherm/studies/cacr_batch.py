@@ -29,6 +29,7 @@ from isotherm.studies.cacr import (
     ONE,
     TINY,
     as_in_c1,
+    of_data,
 )
 
 SMALLER, LARGER = 32, 128
@@ -47,6 +48,7 @@ SCALES = {
         seeds=3,
         only={"batch": (SMALLER, LARGER)},
         data=CIFAR,
+        adjust=of_data,
     ),
     "paper": Scale(
         "app. C.1: SmallAlexNet, 200 epochs; a GPU",

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -167,6 +168,7 @@ class Run:
         self.steps = steps_of(config, len(self.loader))
         self.epochs = -(-self.steps // len(self.loader))
         """The last may be cut short."""
+        self.looks = looks_of(self.steps, len(self.loader), config.monitor, by_steps=config.steps is not None)
         self.state = self._begun(built)
         careful = on_processor if place.careful is None else place.careful
         self.stepper = Stepper(fabric, self.state, self._schedule(), channels_last, careful)
@@ -276,14 +278,17 @@ class Run:
                     self._take(batch)
                     if self._time_to_look(end):
                         asked, due = self._look(self.asked_to_stop is not None, self._save_is_due())
+                        if state.step == end or state.step in self.looks:
+                            self._sum_up()
                         if state.step == end:
-                            self._end_of_epoch(epoch * each)
+                            state.loss_sum, state.loss_count = 0.0, 0
                         if asked or due:
                             self._save_between_steps(asked)
 
     def _time_to_look(self, end: int) -> bool:
-        """Whether to wait for the steps that are queued: to log, at the end of an epoch, to save; always with care."""
-        if not self.stepper.queued or self.state.step % self.place.log_every == 0 or self.state.step == end:
+        """Whether to wait for queued steps: to log, measure or save, at the end of an epoch; with care always."""
+        step = self.state.step
+        if not self.stepper.queued or step % self.place.log_every == 0 or step == end or step in self.looks:
             return True
         return world.size() == 1 and (self.asked_to_stop is not None or self._save_is_due())
 
@@ -313,6 +318,8 @@ class Run:
         for number, (value, alike) in enumerate(steps, state.step - len(steps) + 1):
             if value is not None:
                 state.loss_sum, state.loss_count = state.loss_sum + value, state.loss_count + 1
+                if number > self.steps - max(1, self.steps // 10):
+                    state.late_sum, state.late_count = state.late_sum + value, state.late_count + 1
             self._warn_of_collapse(number, alike)
         value, alike = steps[-1]
         self.progress.step(state.step, value, alike)
@@ -353,17 +360,19 @@ class Run:
             f"{self.out / names.REPLAY}; the last checkpoint is untouched. Lower --lr, set --clip, or --nonfinite skip."
         )
 
-    def _end_of_epoch(self, start: int) -> None:
-        """After an epoch that began at step `start`."""
+    def _sum_up(self) -> None:
+        """A line about the epoch so far, with what is measured on the way."""
         state, config = self.state, self.config
         line: Line = {"step": state.step, "epoch": passes(state.step, len(self.loader)), "lr": self.stepper.lr}
         line["loss_mean"] = state.loss_sum / state.loss_count if state.loss_count else None
+        if state.step == self.steps and state.late_count:
+            line["loss_last_tenth"] = state.late_sum / state.late_count
         tau = temperature_of(state.method.loss)
         if tau is not None:
             line["temperature"] = tau
         if state.skipped:
             line["skipped"] = state.skipped
-        if monitor_due(start, state.step, self.steps, config.monitor) and self.leader:
+        if state.step in self.looks and self.leader:
             world.doing(f"measuring after step {state.step}")
             measures = self.monitored(config.monitor_images)
             line |= measures
@@ -374,7 +383,6 @@ class Run:
                 best = {"step": state.step, by: state.best, "method": state.method.state_dict(), "average": average}
                 save_checkpoint(self.out / names.BEST, best)
         world.wait()
-        state.loss_sum, state.loss_count = 0.0, 0
         self.progress.epoch(line)
         self._record({**line, "seconds": round(state.seconds, 3)})
 
@@ -498,6 +506,15 @@ def passes(step: int, each: int) -> float:
     return step // each if step % each == 0 else round(step / each, 3)
 
 
-def monitor_due(start: int, end: int, steps: int, times: int) -> bool:
-    """Whether to measure after the steps from `start` to `end`: so many times, evenly, the last time at the end."""
-    return times > 0 and end * times // steps > start * times // steps
+def looks_of(steps: int, each: int, times: int, by_steps: bool) -> frozenset[int]:
+    """After which steps to measure: so many times, evenly, the last time at the end.
+
+    Epochs are looked at where they end. Runs of so many steps are compared with runs of other batches, whose epochs end
+    elsewhere: these are looked at after equal parts of their training.
+    """
+    if not times:
+        return frozenset()
+    if by_steps:
+        return frozenset(round(k * steps / times) for k in range(1, times + 1)) - {0}
+    ends = [*range(0, steps, each), steps]
+    return frozenset(end for start, end in pairwise(ends) if end * times // steps > start * times // steps)

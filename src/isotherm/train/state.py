@@ -72,6 +72,9 @@ class State:
     loss_sum: float = 0.0
     loss_count: int = 0
     """Over the epoch so far."""
+    late_sum: float = 0.0
+    late_count: int = 0
+    """Over the last tenth of the steps so far."""
     best: float = -1.0
     fingerprint: str = ""
     warned: bool = False
@@ -94,7 +97,7 @@ class State:
             "metrics": metrics,
             "seconds": self.seconds,
             "skipped": self.skipped,
-            "loss": [self.loss_sum, float(self.loss_count)],
+            "loss": [self.loss_sum, float(self.loss_count), self.late_sum, float(self.late_count)],
             "best": self.best,
             "fingerprint": self.fingerprint,
             "warned": self.warned,
@@ -118,7 +121,8 @@ class State:
         if self.average is not None:
             self.average.load_state_dict(saved["average"])
         self.step, self.seconds, self.skipped = saved["step"], saved["seconds"], saved["skipped"]
-        self.loss_sum, self.loss_count = saved["loss"][0], int(saved["loss"][1])
+        self.loss_sum, count, self.late_sum, late = (*saved["loss"], 0.0, 0.0)[:4]  # before 2026-11-19 they were two
+        self.loss_count, self.late_count = int(count), int(late)
         self.best, self.warned = saved["best"], saved["warned"]
 
 

@@ -119,6 +119,10 @@ class InvertedU(OfOneMeasure):
             )
             for x in (first, last)
         ]
+        elsewhere = {x: points[x] for x in middle if not low <= x <= high}
+        if elsewhere:
+            what = f"the best {where} above the best elsewhere between the ends"
+            ends.append(at_least(what, minus(top.by_seed, best(elsewhere).by_seed), 0.0, self.measure))
         return decide(ends, values=triples(points), best_at=top.at)
 
 

@@ -342,7 +342,7 @@ class Faster(OfOneMeasure):
     least: float
 
     def judge(self, records: Records) -> Verdict:
-        mine, *others = (over_training(records, self.measure, where) for where in (self.where, *self.rivals))
+        mine, *others = over_training(records, self.measure, (self.where, *self.rivals))
         theirs = {where.label: values for where, values in zip(self.rivals, others, strict=True)}
         name = self.where.label
         contrasts = [

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from isotherm.experiments.records import Floats, Records
 
 BySeed = dict[int, float]
+LOOKS = 3
+"""At so many moments of the training at least runs are compared by what they learn on the way."""
+ROUNDED = 0.005
+"""Of a training: how far moments that are called the same may lie apart."""
 Point = TypeVar("Point")
 
 
@@ -130,16 +134,34 @@ def reaches(x: Floats, y: Floats, share: float) -> float:
     return float(x[k - 1] + (x[k] - x[k - 1]) * (y[k - 1] - level) / (y[k - 1] - y[k]))
 
 
-def over_training(records: Records, measure: str, where: Where) -> BySeed:
-    """A measure's mean over all looks during training, for every seed."""
-    means: dict[str, BySeed] = {}
-    for record in records.at(where):
-        values = [value for _, value in record.monitored(measure)]
-        if values:
-            means.setdefault(record.point, {})[record.seed] = float(np.mean(values))
-        else:
-            records.lacks(record, f"has no {measure} on the way")
-    return averaged(means)
+def over_training(records: Records, measure: str, places: Sequence[Where]) -> list[BySeed]:
+    """A measure's mean over training for every seed of several places, at parts of it that all have in common.
+
+    Looks at the ends of epochs fall elsewhere in runs of other batches, and whoever is looked at later knows more. So
+    all are read where the one that was looked at least often was, straight between their own looks; where that is
+    fewer than `LOOKS` times, nothing is said.
+    """
+    curves: list[dict[tuple[str, int], list[tuple[float, float]]]] = []
+    for where in places:
+        curves.append({})
+        for record in records.at(where):
+            if seen := record.monitored(measure):
+                curves[-1][record.point, record.seed] = seen
+            else:
+                records.lacks(record, f"has no {measure} on the way")
+    parts = [[part for part, _ in seen] for of_place in curves for seen in of_place.values()]
+    if not parts:
+        return [{} for _ in places]
+    first, last = max(seen[0] for seen in parts), min(seen[-1] for seen in parts)
+    at = [part for part in min(parts, key=len) if first - ROUNDED <= part <= last + ROUNDED]
+    if len(at) < LOOKS:
+        return [{} for _ in places]
+    means: list[dict[str, BySeed]] = [{} for _ in places]
+    for mean, of_place in zip(means, curves, strict=True):
+        for (point, seed), seen in of_place.items():
+            looked, values = np.array(seen).T
+            mean.setdefault(point, {})[seed] = float(np.interp(at, looked, values).mean())
+    return [averaged(mean) for mean in means]
 
 
 def triples(line: Mapping[float, Mapping[int, float]]) -> list[list[float]]:

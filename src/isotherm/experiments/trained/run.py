@@ -21,9 +21,9 @@ class TrainedRun:
 
     @property
     def last_loss(self) -> float | None:
-        lines = [json.loads(line) for line in files.lines(self.folder / names.METRICS)]
-        losses = [line["loss_mean"] for line in lines if line.get("loss_mean") is not None]
-        return losses[-1] if losses else None
+        """Over a part of the training that does not depend on the batch, as an epoch does."""
+        ends = [json.loads(line) for line in files.lines(self.folder / names.METRICS) if "loss_last_tenth" in line]
+        return ends[-1]["loss_last_tenth"] if ends else None
 
     @property
     def step_seconds(self) -> float:
