@@ -18,7 +18,7 @@ from isotherm.studies.randbit import BITS, IGNORED, MANY, OVER
 BARLOW, VICREG, WMSE, ZERO_CL, SWAV, DINO = "Barlow Twins", "VICReg", "W-MSE", "Zero-CL", "SwAV", "DINO"
 RIVALS = (BARLOW, VICREG, WMSE, ZERO_CL, SWAV, DINO)
 _HEADS = {
-    "wmse": {"head": "wmse", "head.hidden": 256},
+    "wmse": {"head": "wmse", "head.hidden": 256, "head.width": 32},
     "swav": {"head": "swav", "head.hidden": 256, "method.prototypes": 256},
     "dino": {"head": "dino-resnet", "head.hidden": 256, "head.width": 64, "method.prototypes": 256},
 }
