@@ -264,6 +264,28 @@ def test_advice_is_followed_on_the_seeds_own_line():
     assert outcome(rules.AdviceAhead("m", "a", "t", over="x", usual=0.3), runs) == "undecided"  # nobody trained there
 
 
+def test_entropies_are_compared_once_nobody_is_in_one_point(tmp_path):
+    parts = (0.2, 0.4, 0.6, 0.8, 1.0)
+    high_in_a_point = {part: 9.0 if part < 0.5 else 1.0 for part in parts}
+    records = [looked_at(tmp_path, "a", s, high_in_a_point, lambda part: -3 * (part > 0.5)) for s in range(3)]
+    records += [looked_at(tmp_path, "b", s, dict.fromkeys(parts, 1.5)) for s in range(3)]
+    rule = rules.Faster("h", Where("a"), [Where("b")], 0.1)
+    assert outcome(rule, records) == "held"
+    assert outcome(replace(rule, spread=2.0), records) == "contradicted"
+    late = [looked_at(tmp_path, "c", s, dict.fromkeys(parts, 1.5), lambda part: -3 * (part > 0.7)) for s in range(3)]
+    verdict = replace(rule, rivals=[Where("c")], spread=2.0).judge(Records([*records, *late]))
+    assert verdict.outcome == "undecided"
+    assert "−uniformity is 2 or more" in verdict.evidence["why"]
+
+
+def test_no_worse_than_the_best_of_each():
+    mine = arm("a", {1: 0.5, 2: 0.8})
+    records = [*mine, *arm("b", {1: 0.82, 2: 0.4})]
+    assert outcome(rules.NoWorseAsChosen("m", "a", ["b"], "m", 0.05), records) == "held"
+    assert outcome(rules.NoWorseAsChosen("m", "a", ["b"], "m", 0.01), records) == "contradicted"
+    assert outcome(rules.NoWorseAsChosen("m", "a", ["b"], "m", 0.01), mine) == "undecided"
+
+
 def test_no_worse_and_ordered():
     records = [*(record("a", s, m=0.9 + 0.001 * s) for s in range(3)), *(record("b", s, m=0.8) for s in range(3))]
     assert outcome(rules.NoWorse("m", Where("b"), [Where("a")], 0.2), records) == "held"
@@ -286,13 +308,21 @@ def test_a_smaller_drop_is_judged_seed_by_seed():
     assert outcome(rules.SmallerDrop("m", "strong", ["weak"], "x", "good", "bad", 0.01), records) == "held"
     assert outcome(rules.SmallerDrop("m", "weak", ["strong"], "x", "good", "bad", 0.01), records) == "contradicted"
     assert outcome(rules.SmallerDrop("m", "strong", ["nobody"], "x", "good", "bad", 0.01), records) == "undecided"
+    nobody_drops = [*two("strong", 0.9, 0.0), *two("weak", 0.9, 0.001)]
+    verdict = rules.SmallerDrop("m", "strong", ["weak"], "x", "good", "bad", 0.01).judge(Records(nobody_drops))
+    assert verdict.outcome == "undecided"
+    assert "no drop to compare" in verdict.evidence["why"]
 
 
-def looked_at(tmp_path, name, seed, values):
+def looked_at(tmp_path, name, seed, values, uniformity=-3.0):
     """A run that was seen to be so at these parts of its training."""
     folder = tmp_path / f"{name}{seed}"
     folder.mkdir()
-    lines = [{"epoch": 2 * part, "loss_mean": 1.0, "h": v + 0.001 * seed} for part, v in values.items()]
+    even = {part: uniformity(part) if callable(uniformity) else uniformity for part in values}
+    lines = [
+        {"epoch": 2 * part, "loss_mean": 1.0, "h": v + 0.001 * seed, "uniformity": even[part]}
+        for part, v in values.items()
+    ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return record(name, seed, folder=folder)
 
@@ -401,6 +431,7 @@ RULES = (
     rules.Reaches("m", [Where("a")], most=9),
     rules.AtLeast("m", [Where("a")], least=-9),
     rules.NoWorse("m", Where("a"), [Where("b")], within=9),
+    rules.NoWorseAsChosen("m", "a", ["b"], "k", within=9),
     rules.Ordered("m", [Where("a")], least=-9),
     rules.Ordered("m", [], least=-9),
     rules.Ordered("m", [Where("a"), Where("b")], least=-9),

@@ -31,11 +31,11 @@ def test_every_k_sees_as_many_views_in_as_many_steps():
     assert {c.steps for c in headline} == {1500}
 
 
-@pytest.mark.parametrize(("name", "free"), [("dystress", 9), ("cacr-rivals", 5)])
-def test_methods_without_negatives_have_two_rates_and_everyone_else_one(name, free):
+@pytest.mark.parametrize(("name", "several"), [("dystress", 9), ("cacr-rivals", 11)])
+def test_methods_without_negatives_or_all_have_two_rates(name, several):
     points = expand(find.load(name), "cpu", "cifar10", seeds=1)
     by_rate = [p for p in points if p.arm.endswith(" by rate")]
-    assert len(by_rate) == 2 * free
+    assert len(by_rate) == 2 * several
     for arm in {p.arm for p in by_rate}:
         low, high = (p.config for p in by_rate if p.arm == arm)
         (plain,) = (p.config for p in points if p.arm == arm.removesuffix(" by rate"))
@@ -45,8 +45,9 @@ def test_methods_without_negatives_have_two_rates_and_everyone_else_one(name, fr
     assert not [p for p in large if p.arm.endswith(" by rate")]
 
 
-VIEWS = {"convnet": 75e6, "small_alexnet": 18e6}
-"""As many as a study can train on in two hours of two idle cores (docs/decisions/0023)."""
+VIEWS = {"convnet": 75e6, "small_alexnet": 36e6}
+"""As many as a study can train on in two hours of two idle cores (docs/decisions/0023: a step of 320 views takes 0.11 s
+of one with an eighth of the AlexNet), with a seventh of it for measuring."""
 
 
 @pytest.mark.parametrize("name", [n for n in find.names() if n.startswith(("dystress", "cacr"))])

@@ -145,6 +145,9 @@ CASES = {
         0.7,
         0.8,
     ),
+    "NoWorseAsChosen": Case(
+        rules.NoWorseAsChosen("m", "a", ["b"], "k", 1.0), both(line([-1.0] * 12), FLAT), both(FLAT, FLAT), 0.2, 0.6
+    ),
     "NoWorse": Case(rules.NoWorse("m", Where("a"), [Where("b")], 1.0), both(-1.0, 0.0), both(0.0, 0.0), 0.2, 0.6),
     "Alike": Case(
         rules.Alike("m", [Where("a"), Where("b"), Where("c")], 3.0),

@@ -9,10 +9,10 @@ CACR with four positives is ahead of all at every size; with one it needs a larg
 
 from dataclasses import replace
 
-from isotherm.experiments.claims.rules import Ahead, Every
+from isotherm.experiments.claims.rules import Ahead, AheadOfBest, Every
 from isotherm.experiments.figures.plots import Against
 from isotherm.experiments.papers import CACR
-from isotherm.experiments.study import Arm, Claim, Figure, Scale, Study, Where
+from isotherm.experiments.study import Arm, Claim, Figure, Rule, Scale, Study, Where
 from isotherm.studies.cacr import (
     AU,
     BASE,
@@ -20,6 +20,7 @@ from isotherm.studies.cacr import (
     CIFAR,
     CL,
     CMC,
+    CMC_BY_TAU,
     COUNTS,
     DIFFERS,
     EIGHTH,
@@ -27,6 +28,8 @@ from isotherm.studies.cacr import (
     HN,
     OBJECTIVES,
     ONE,
+    TAU,
+    TAUS,
     TINY,
     as_in_c1,
     of_data,
@@ -39,7 +42,10 @@ BATCHES = (SMALLER, 64, LARGER, 256, 512, 768)
 SLIGHTLY = 0.001
 """What the text says of one positive in the smallest batch."""
 MEASURE = ("whole", "geometry", "cost")
-ARMS = [Arm(name, settings, {"batch": BATCHES}) for name, settings in OBJECTIVES.items()]
+ARMS = [
+    *(Arm(name, settings, {"batch": BATCHES}) for name, settings in OBJECTIVES.items()),
+    Arm(CMC_BY_TAU, OBJECTIVES[CMC], {TAU: TAUS, "batch": BATCHES}),  # one of two runs is the same
+]
 SCALES = {
     "smoke": Scale("seconds, to see that everything works", TINY, only={"batch": (64,)}),
     "cpu": Scale(
@@ -68,19 +74,27 @@ def _ahead(winner: str, *rivals: str, batch: int, least: float = COUNTS) -> Ahea
 
 
 SIZES = "Accuracy against the batch"
-_OTHERS = (CL, AU, HN, ONE, CMC)
+_OTHERS = (CL, AU, HN, ONE)
+
+
+def _first_at(batch: int) -> list[Rule]:
+    at = {"batch": batch}
+    of_cmc = AheadOfBest("linear_whole", Where(FOUR, at), Where(CMC_BY_TAU, at), TAU, COUNTS)
+    return [_ahead(FOUR, *_OTHERS, batch=batch), of_cmc]
+
+
 CLAIMS = (
     Claim(
-        "At either batch size CACR (K = 4) is ahead of every other objective.",
+        "At either batch size CACR (K = 4) is ahead of every other objective (CMC: the better of two temperatures).",
         "B.3, fig. 8",
-        Every([_ahead(FOUR, *_OTHERS, batch=batch) for batch in (SMALLER, LARGER)]),
+        Every([rule for batch in (SMALLER, LARGER) for rule in _first_at(batch)]),
         at=("cpu",),
         figure=SIZES,
     ),
     Claim(
-        "At every batch size CACR (K = 4) is ahead of every other objective.",
+        "At every batch size CACR (K = 4) is ahead of every other objective (CMC: the better of two temperatures).",
         "B.3, fig. 8",
-        Every([_ahead(FOUR, *_OTHERS, batch=batch) for batch in BATCHES[1:]]),
+        Every([rule for batch in BATCHES[1:] for rule in _first_at(batch)]),
         at=("paper",),
         figure=SIZES,
     ),
@@ -102,6 +116,10 @@ CLAIMS = (
 FIGURES = (
     Figure(SIZES, "fig. 8", Against(list(OBJECTIVES), "batch", "batch", ("linear_whole", "uniformity")), headline=True),
 )
-PAPER = replace(CACR, differs=f"{DIFFERS} Here every objective has the same batch; fig. 8 is drawn without numbers.")
+PAPER = replace(
+    CACR,
+    differs=f"{DIFFERS} Here every objective has the same batch, so that K = 4 sees two and a half times the views, as "
+    "in fig. 8, which is drawn without numbers.",
+)
 
 STUDY = Study(BASE, ARMS, SCALES, CLAIMS, FIGURES, PAPER, measure=MEASURE)

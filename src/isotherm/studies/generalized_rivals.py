@@ -28,7 +28,7 @@ EVERY = (generalized.NTXENT, *RIVALS)
 
 def heads(settings: Settings) -> Settings:
     """W-MSE has a head of its own, which must not be wider than a batch can whiten."""
-    return {"head": "wmse", "head.width": 32} if settings["method"]["name"] == "wmse" else {}
+    return {"head": "wmse", "head.hidden": 128, "head.width": 32} if settings["method"]["name"] == "wmse" else {}
 
 
 ARMS = (

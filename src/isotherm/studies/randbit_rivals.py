@@ -22,6 +22,14 @@ _HEADS = {
     "swav": {"head": "swav", "head.hidden": 256, "method.prototypes": 256},
     "dino": {"head": "dino-resnet", "head.hidden": 256, "head.width": 64, "method.prototypes": 256},
 }
+_SHORT = {
+    "swav": {"method.freeze": 0.1},
+    "dino": {
+        **{"method.momentum": 0.99, "method.momentum_end": 0.99},
+        **{"method.freeze": 0.0, "method.teacher_warmup": 0.3},
+    },
+}
+"""Schedules of methods for runs of two epochs; their papers' are of hundreds."""
 
 
 def heads(settings: Settings) -> Settings:
@@ -33,7 +41,15 @@ ARMS = tuple(
     Arm(name, {"method": method}, OVER)
     for name, method in zip(RIVALS, ("barlow", "vicreg", "wmse", "zerocl", "swav", "dino"), strict=True)
 )
-SCALES = {name: replace(scale, adjust=heads) for name, scale in randbit.SCALES.items()}
+
+
+def short_heads(settings: Settings) -> Settings:
+    return {**heads(settings), **_SHORT.get(settings["method"]["name"], {})}
+
+
+SCALES = {
+    name: replace(scale, adjust=heads if name == "paper" else short_heads) for name, scale in randbit.SCALES.items()
+}
 AGAINST_BITS = "Accuracy against added bits"
 CLAIMS = (
     Claim(

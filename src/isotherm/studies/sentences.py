@@ -12,7 +12,7 @@ and from the pretrained MiniLM. Expected: DySTreSS is ahead of SimCSE and MACL, 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from isotherm.experiments.claims.rules import AdviceAhead, Ahead, Among, Every, Gains, InvertedU, Trend
+from isotherm.experiments.claims.rules import AdviceAhead, Ahead, Alike, Among, Every, Gains, InvertedU, Trend
 from isotherm.experiments.figures.plots import DotForEach, Profiles, Several, Split, Within
 from isotherm.experiments.papers import DYSTRESS, published
 from isotherm.experiments.study import Arm, Claim, Comparison, Figure, PaperTable, Scale, Settings, Study, Where
@@ -186,7 +186,13 @@ CLAIMS = (
         Gains("stsb_dev", Where(SIMCSE, {"encoder": SMALL}), ("stsb_untrained",), least=0.03),
         at=("smoke", "cpu"),
     ),
-    _ahead(MINILM, "From MiniLM", ("minilm",)),
+    Claim(
+        "From MiniLM, which knows the answer, SimCSE, MACL and DySTreSS are alike to half a point.",
+        "ours: what a start that is taught already can tell",
+        Alike("sts", [Where(name, {"encoder": MINILM}) for name in (SIMCSE, MACL, STAR_RANGES[1])], COUNTS),
+        at=("minilm",),
+        figure=METHODS,
+    ),
     *_claims(BERT, "From BERT", ("paper",)),
 )
 STARTS = ((SMALL, "From masked words"), (MINILM, "From MiniLM"), (BERT, "From BERT"))

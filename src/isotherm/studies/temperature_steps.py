@@ -40,7 +40,7 @@ SCALES = {
 ACCURACY = "Accuracy against temperature"
 CLAIMS = (
     Claim(
-        "With sixteen times the steps the best temperature is larger.",
+        "With sixteen times the steps 0.3 gains on 0.07, by a point or more.",
         "ours",
         PrefersLarger("linear", MORE, FEWER, least=0.01),
         figure=ACCURACY,

@@ -146,6 +146,29 @@ class NoWorse(OfOneMeasure):
 
 
 @dataclass(frozen=True)
+class NoWorseAsChosen(OfOneMeasure):
+    """An arm is at most `within` below each rival, each where another measure is best, as in `AheadAsChosen`."""
+
+    arm: ArmName
+    rivals: Sequence[ArmName]
+    by: str
+    within: float
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure, self.by)
+
+    def judge(self, records: Records) -> Verdict:
+        tops = {arm: chosen(records, arm, self.measure, self.by) for arm in (self.arm, *self.rivals)}
+        mine = tops[self.arm].by_seed
+        contrasts = [
+            at_most(f"how far {self.arm} is below {rival}", minus(tops[rival].by_seed, mine), self.within, self.measure)
+            for rival in self.rivals
+        ]
+        return decide(contrasts, chosen_at={arm: top.at for arm, top in tops.items()})
+
+
+@dataclass(frozen=True)
 class Alike(OfOneMeasure):
     """All these points lie within `within` of each other."""
 
@@ -310,7 +333,10 @@ class Gains(OfOneMeasure):
 
 @dataclass(frozen=True)
 class SmallerDrop(OfOneMeasure):
-    """From one value of `over` to another an arm loses less than each rival, by `least` or more."""
+    """From one value of `over` to another an arm loses less than each rival, by `least` or more.
+
+    Unless the rivals lose `worth` on average there is nothing to lose less of.
+    """
 
     arm: ArmName
     rivals: Sequence[ArmName]
@@ -318,12 +344,17 @@ class SmallerDrop(OfOneMeasure):
     start: Any
     end: Any
     least: float
+    worth: float = 0.01
 
     def judge(self, records: Records) -> Verdict:
         drops = {}
         for name in (self.arm, *self.rivals):
             here, there = (records.by_seed(Where(name, {self.over: v}), self.measure) for v in (self.start, self.end))
             drops[name] = minus(here, there)
+        theirs = [loss for name in self.rivals for loss in drops[name].values()]
+        if theirs and np.mean(theirs) < self.worth:
+            why = f"the others lose {np.mean(theirs):.2g} on average, less than {self.worth:g}: no drop to compare"
+            return undecided(why, "longer training, or classes that differ more in size")
         contrasts = [
             at_least(
                 f"what {name} loses more than {self.arm}", minus(drops[name], drops[self.arm]), self.least, self.measure
@@ -335,14 +366,26 @@ class SmallerDrop(OfOneMeasure):
 
 @dataclass(frozen=True)
 class Faster(OfOneMeasure):
-    """Averaged over the looks on the way, a point is above each rival by `least` or more."""
+    """Averaged over the looks on the way, a point is above each rival by `least` or more.
+
+    With `spread` from where all of them have a −uniformity of that on: an entropy is largest of all in one point.
+    """
 
     where: Where
     rivals: Sequence[Where]
     least: float
+    spread: float | None = None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,) if self.spread is None else (self.measure, "uniformity")
 
     def judge(self, records: Records) -> Verdict:
-        mine, *others = over_training(records, self.measure, (self.where, *self.rivals))
+        places = (self.where, *self.rivals)
+        mine, *others = over_training(records, self.measure, places, self.spread)
+        if not mine and all(over_training(records, self.measure, places)):
+            why = f"fewer than three looks at which −uniformity is {self.spread:g} or more in all of them"
+            return undecided(why, "longer training, or more looks")
         theirs = {where.label: values for where, values in zip(self.rivals, others, strict=True)}
         name = self.where.label
         contrasts = [

@@ -134,12 +134,12 @@ def reaches(x: Floats, y: Floats, share: float) -> float:
     return float(x[k - 1] + (x[k] - x[k - 1]) * (y[k - 1] - level) / (y[k - 1] - y[k]))
 
 
-def over_training(records: Records, measure: str, places: Sequence[Where]) -> list[BySeed]:
+def over_training(records: Records, measure: str, places: Sequence[Where], spread: float | None = None) -> list[BySeed]:
     """A measure's mean over training for every seed of several places, at parts of it that all have in common.
 
     Looks at the ends of epochs fall elsewhere in runs of other batches, and whoever is looked at later knows more. So
-    all are read where the one that was looked at least often was, straight between their own looks; where that is
-    fewer than `LOOKS` times, nothing is said.
+    all are read where the one that was looked at least often was, straight between their own looks. With `spread` only
+    from where −uniformity is at least that in all of them. Where that is fewer than `LOOKS` times, nothing is said.
     """
     curves: list[dict[tuple[str, int], list[tuple[float, float]]]] = []
     for where in places:
@@ -153,6 +153,15 @@ def over_training(records: Records, measure: str, places: Sequence[Where]) -> li
     if not parts:
         return [{} for _ in places]
     first, last = max(seen[0] for seen in parts), min(seen[-1] for seen in parts)
+    if spread is not None:
+        crowded = [
+            part
+            for where in places
+            for record in records.at(where)
+            for part, uniformity in record.monitored("uniformity")
+            if -uniformity < spread
+        ]
+        first = max([first, *(part + 2 * ROUNDED for part in crowded)])
     at = [part for part in min(parts, key=len) if first - ROUNDED <= part <= last + ROUNDED]
     if len(at) < LOOKS:
         return [{} for _ in places]
