@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from isotherm.experiments.trained.images import TrainedImages
+from isotherm.probes import linear
 from isotherm.train import runs
 from isotherm.train.build import build
 from isotherm.train.commandline import configure
@@ -50,6 +51,13 @@ def test_digits_come_from_mnist_resized_on_a_grid_and_the_probe_is_taught_on_all
     assert test.overlay.ink.shape == (40, 14, 14)  # all there are
     train(config, Runtime(out=tmp_path / "a", quiet=True))
     assert 0 <= TrainedImages(runs.open_run(tmp_path / "a")).linear_digit <= 1
+    of_all = configure({**TINY, "images": None, "data": wide, "encoder.widths": [8], **digits, "digits": 300})
+    train(of_all, Runtime(out=tmp_path / "b", quiet=True))
+    few, all_digits = (TrainedImages(runs.open_run(tmp_path / name)) for name in "ab")
+    assert all_digits.linear_object == all_digits.linear  # taught on what it learnt from
+    taught, bank = few._with_all_digits
+    assert len(taught.more_labels["digit_image"].unique()) > 5
+    assert few.linear_object == linear(bank, taught.labels, few.queries, few.test.labels, seed=0).accuracy
     with pytest.raises(ValueError, match="mnist has 300 images; cannot take 301 unique ones"):
         images_of(configure({**TINY, "data": wide, **digits, "digits": 301}), "train")
 

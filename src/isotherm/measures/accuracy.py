@@ -88,6 +88,14 @@ LINEAR_DIGIT = _accuracy(
     lambda s: s.linear_digit,
     "competing",
 )
+LINEAR_OBJECT = _accuracy(
+    "linear_object",
+    "linear accuracy of the object",
+    "Linear probe of the object behind the digits, taught on images with all digits, as it is asked. Taught with the "
+    "few that a run learnt from, it would be worse for them alone.",
+    lambda s: s.linear_object,
+    "competing",
+)
 LINEAR_BITS = _accuracy(
     "linear_bits",
     "linear accuracy of a bit",

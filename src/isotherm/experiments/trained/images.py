@@ -187,15 +187,28 @@ class TrainedImages(TrainedRun, Subject):
         except Diverged:
             return None
 
-    @property
-    def linear_digit(self) -> float | None:
-        """However few digits were learnt from, the probe is taught on all of their source."""
+    @cached_property
+    def _with_all_digits(self) -> tuple[Images, Tensor] | None:
+        """What was learnt from with all digits of their source, however few there were then; and its features."""
         mine, config = self.run.images.more_labels, self.run.config
         if DIGIT not in mine or int(mine[DIGIT].min()) < 0:
             return None
         taught = images_of(replace(config, digits=len(load(config.digit_source))), config.split)
-        bank = self._features(taught)
+        return taught, self._features(taught)
+
+    @property
+    def linear_digit(self) -> float | None:
+        if self._with_all_digits is None:
+            return None
+        taught, bank = self._with_all_digits
         return linear(bank, taught.more_labels[DIGIT], self.queries, self.test.more_labels[DIGIT], seed=0).accuracy
+
+    @property
+    def linear_object(self) -> float | None:
+        if self._with_all_digits is None or not self.probed:
+            return None
+        taught, bank = self._with_all_digits
+        return linear(bank, taught.labels, self.queries, self.test.labels, seed=0).accuracy
 
     @property
     def linear_bits(self) -> float | None:
