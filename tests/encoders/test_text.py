@@ -254,7 +254,7 @@ def test_a_sentence_is_encoded_once(encoder):
 
 
 @pytest.fixture
-def their_model(encoder, tmp_path, monkeypatch):
+def their_model(encoder, tmp_path, monkeypatch, nobody_is_trusted):
     """A model's folder with code of its own, which leaves a file `ran`; and somebody who answers yes to everything."""
     folder = tmp_path / "model"
     encoder.save(folder)
