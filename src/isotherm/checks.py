@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 
 Word = TypeVar("Word", bound=str)
 
+FEWEST_SEEDS = 3
+"""Of a verdict: two say nothing of their spread, for shares of a few hundred images often agree to the last digit."""
+
 
 def did_you_mean(name: str, known: Iterable[str], listed: Sequence[str] | None = None, lead: str = "there is") -> str:
     """The end of a sentence about an unknown name: the nearest known one, else all of them, or those to be `listed`."""

@@ -10,7 +10,9 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,10 +24,10 @@ Json = dict[str, Any]
 PART = ".isotherm-part"
 """How the names end of files that are being written: nobody else's do, so what was left behind can be thrown away."""
 REASONS = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota of disk space is used up"}
-OWN = frozenset(
-    ("config.json", "encoder.json", "measured.json", "result.json", "study.json", "looks.json", "tokenizer.json")
-)
-"""JSON that runs, models and studies are made of; `--json` never replaces it."""
+MARK = "isotherm"
+"""The first name in what `--json` writes, with the version: nothing else is replaced by numbers."""
+MARKED = re.compile(rb'\s*\{\s*"isotherm"\s*:')
+NOT_OURS = "{} is there and was not written by --json; write into another file."
 STDOUT = Path("-")
 """What stands for standard output where a file is asked for."""
 
@@ -120,13 +122,25 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 
+def write_if_new(path: Path, text: str) -> None:
+    """As `write_text`, but a file that says the same already keeps its date."""
+    content = text.encode(errors="backslashreplace")
+    if not path.is_file() or path.read_bytes() != content:
+        write_bytes(path, content)
+
+
 def check_places(
-    html: Path | None = None, json: Path | None = None, read: Sequence[Path] = (), out: Path | None = None
+    html: Path | None = None,
+    json: Path | None = None,
+    read: Sequence[Path] = (),
+    out: Path | None = None,
+    listing: bool = False,
 ) -> None:
     """Refuse before minutes of work what could not be written after them, or would replace something else.
 
     A page replaces a page and numbers replace numbers, whatever is `read`. Numbers may go to standard output, a dash.
-    `out` is a file of another kind: it replaces what is there, but for what is read.
+    `out` is a file of another kind: it replaces what is there, but for what is read. A `listing` has no
+    mark of ours: `put_json` looks at the list that it would replace.
     """
     if html == STDOUT:
         raise ValueError("a page goes into a file, not to standard output; name one.")
@@ -140,18 +154,19 @@ def check_places(
             raise ValueError(f"{path} is what is read; write into another file.")
     if html is not None and json is not None and html.resolve() == json.resolve():
         raise ValueError(f"the page and the numbers cannot both be {html}.")
-    if html is not None and not _begins_like(html, b"<!doctype html"):
+    if html is not None and (there := _beginning(html)) and not there.lower().startswith(b"<!doctype html"):
         raise ValueError(f"{html} is there and is no page; write into another file.")
-    if json is not None and ((json.exists() and json.name in OWN) or not _begins_like(json, b"{", b"[")):
-        raise ValueError(f"{json} is there and was not written by --json; write into another file.")
+    there = b"" if json is None else _beginning(json)
+    if there and not (there.startswith(b"[") if listing else MARKED.match(there)):
+        raise ValueError(NOT_OURS.format(json))
 
 
-def _begins_like(path: Path, *beginnings: bytes) -> bool:
-    """Whether there is nothing to lose: no file, an empty one, or one that begins so."""
-    if not path.is_file():  # nor a device or a pipe
-        return True
+def _beginning(path: Path) -> bytes:
+    """How a file begins; nothing where there is nothing to lose: no file, an empty one, a device or a pipe."""
+    if not path.is_file() or not path.stat().st_size:
+        return b""
     with path.open("rb") as file:
-        return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(beginnings) or path.stat().st_size == 0
+        return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n") or b"blank"
 
 
 def text_of(path: Path) -> str:
@@ -167,12 +182,27 @@ def lines(path: Path) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def put_json(path: Path, value: Any) -> None:
-    """Into a file, or for a dash to standard output, in ASCII."""
+def put_json(path: Path, value: Json | list[Json]) -> None:
+    """Into a file, or for a dash to standard output, in ASCII. A list replaces a list of the same kind of things."""
+    if isinstance(value, dict):
+        version: str = vars(sys.modules["isotherm"])["__version__"]  # which this lies below, so it cannot import it
+        value = {MARK: version, **value}
     if path == STDOUT:
         print(json.dumps(value, indent=1))
-    else:
-        write_json(path, value)
+        return
+    if isinstance(value, list) and _beginning(path) and not _alike(path, value):
+        raise ValueError(NOT_OURS.format(path))
+    write_json(path, value)
+
+
+def _alike(path: Path, value: list[Json]) -> bool:
+    """Whether a file lists things of the same kind: with the same names for what is said of each."""
+    try:
+        there = json.loads(text_of(path))
+    except (OSError, ValueError, RecursionError):
+        return False
+    first = there[0] if there else {}
+    return isinstance(first, dict) and (not first or not value or first.keys() == value[0].keys())
 
 
 def write_json(path: Path, value: Any) -> None:

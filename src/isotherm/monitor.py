@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,9 +121,9 @@ class Monitor:
             "rankme": rankme(z),
         }
         if min(n - 1, d) >= 20:  # enough directions for the power law, which leaves out the first ten
-            values |= _or_nothing("alpha_req", z)
+            values |= _or_nothing("alpha_req", alpha_req, z)
         if len(views) > 1:
-            values |= {"alignment": alignment(z, views[1]), "lidar": lidar(*views)}
+            values |= {"alignment": alignment(z, views[1])} | _or_nothing("lidar", lidar, *views)
         around = Around(values, n, d, even_uniformity(d))
         return Status(step, values, self._asked(z, around), _warning(around))
 
@@ -156,10 +156,10 @@ class Monitor:
         return self.page()._repr_html_()
 
 
-def _or_nothing(name: str, z: Tensor) -> dict[str, float]:
+def _or_nothing(name: str, measure: Callable[..., float], *views: Tensor) -> dict[str, float]:
     try:
-        return {name: alpha_req(z)}
-    except ValueError:  # too few directions vary
+        return {name: measure(*views)}
+    except ValueError:  # too few directions vary, or numbers are too large
         return {}
 
 

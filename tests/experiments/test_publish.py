@@ -403,6 +403,22 @@ def test_looks_are_published_and_their_verdicts_go_by_number(tmp_path):
     text = (tmp_path / "page" / "README.md").read_text()
     assert "| claim | after 18 runs |\n|---|---|\n| 1 | held |\n| 2 | held |\n| 3 | contradicted |" in text
     assert Looks.of(tmp_path / "page").looks == looks.looks
+    before = contents(tmp_path / "page")
     (folder / "looks.json").unlink()
-    publish(STUDY, folder, tmp_path / "page")
-    assert not (tmp_path / "page" / "looks.json").exists()
+    with pytest.raises(ValueError, match=r"tells of more looks .* Copy its looks\.json there"):
+        publish(STUDY, folder, tmp_path / "page")
+    assert contents(tmp_path / "page") == before
+
+
+def test_a_page_is_of_the_records_beside_it_whatever_the_study_does_meanwhile(tmp_path, monkeypatch):
+    folder, page = recorded(tmp_path / "study", lacking=2), tmp_path / "page"
+
+    def runs_on(figures, records):
+        recorded(folder)
+        return draw_figures(figures, records)
+
+    monkeypatch.setattr("isotherm.experiments.publish.draw_figures", runs_on)
+    publish(STUDY, folder, page)
+    assert "16 of 18 runs finished" in (page / "README.md").read_text()
+    assert len(read(page)) == 16
+    assert len(read(folder)) == 18

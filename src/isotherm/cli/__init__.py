@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -115,6 +116,7 @@ def _run(argv: list[str]) -> int:
         return grid.run(argv[1:])
     parser = _parser()
     arguments = parser.parse_args(argv)
+    arguments.typed = f"isotherm {shlex.join(argv)}"
     if "run" not in arguments:
         parser.print_help()
         return 0

@@ -100,9 +100,10 @@ def _data_list(arguments: argparse.Namespace) -> None:
     from isotherm.data.sets import FORMATS, SETS
 
     with terminal.mistakes():
-        check_places(json=arguments.json)
+        check_places(json=arguments.json, listing=True)
     if arguments.json:
-        put_json(arguments.json, [_as_dict(entry) for entry in SETS.values()])
+        with terminal.mistakes():
+            put_json(arguments.json, [_as_dict(entry) for entry in SETS.values()])
         return
     rows = []
     for entry in SETS.values():

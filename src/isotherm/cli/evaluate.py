@@ -175,14 +175,13 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     names = evaluator.USUAL
     if arguments.probe is not None:
         names = tuple(name.strip() for name in arguments.probe.split(",") if name.strip())
-    command = f"isotherm evaluate {arguments.source} --probe {','.join(names)}"
     with terminal.mistakes(), terminal.progress(console) as note:
         options = Options(
             arguments.seed,
             arguments.senteval,
             arguments.html,
             arguments.json,
-            command,
+            arguments.typed,
             note,
             tuple(name.strip() for name in (arguments.zeroshot or "").split(",") if name.strip()),
             tuple(arguments.prompt or ()),

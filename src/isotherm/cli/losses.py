@@ -42,13 +42,14 @@ def run(arguments: argparse.Namespace) -> None:
     installed = doors.entry_points("losses")
     name = arguments.name
     with terminal.mistakes():
-        check_places(json=arguments.json)
+        check_places(json=arguments.json, listing=True)
     if name is None:
         if arguments.json:
-            put_json(
-                arguments.json,
-                [*map(_as_dict, ours.values()), *({"name": n, "place": p} for n, p in installed.items())],
-            )
+            with terminal.mistakes():
+                put_json(
+                    arguments.json,
+                    [*map(_as_dict, ours.values()), *({"name": n, "place": p} for n, p in installed.items())],
+                )
             return
         _list(list(ours.values()), installed)
         print(f"{len(ours)} losses in isotherm.nn; `isotherm losses NAME` shows one with its equation.")
@@ -62,7 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
         known = [*ours, *installed]
         raise terminal.UsersMistake(f"no loss '{name}'{did_you_mean(name, known, ['isotherm losses'], lead='see')}")
     if arguments.json:
-        put_json(arguments.json, [_as_dict(each) for each in entries])
+        with terminal.mistakes():
+            put_json(arguments.json, [_as_dict(each) for each in entries])
     elif name.endswith(".py"):
         _list(entries)
     else:

@@ -42,13 +42,14 @@ def run(arguments: argparse.Namespace) -> None:
     if column not in COLUMNS:
         raise terminal.UsersMistake(f"no column '{column}'{did_you_mean(column, COLUMNS)}")
     with terminal.mistakes():
-        check_places(json=arguments.json)
+        check_places(json=arguments.json, listing=True)
         entries = [dataclasses.asdict(each) for each in runs_below(arguments.folder)]
     entries.sort(key=lambda each: (each[column] is None, each[column]), reverse=column == "knn")
     if column == "knn":  # the best first, those without one last
         entries.sort(key=lambda each: each["knn"] is None)
     if arguments.json:
-        put_json(arguments.json, entries)
+        with terminal.mistakes():
+            put_json(arguments.json, entries)
         return
     if not entries:
         raise terminal.UsersMistake(

@@ -155,7 +155,7 @@ def _list(name: str | None, json: Path | None) -> int:
     from isotherm.experiments.study import Study
 
     with terminal.mistakes():
-        check_places(json=json)
+        check_places(json=json, listing=True)
         more = [name] if name and doors.is_outside(name) else []
         entries: list[dict[str, Any]] = [
             {"name": label, "question": study.question, "scales": list(study.scales)}
@@ -164,7 +164,8 @@ def _list(name: str | None, json: Path | None) -> int:
             for label, study in find.listed(*more)
         ]
     if json:
-        put_json(json, entries)
+        with terminal.mistakes():
+            put_json(json, entries)
         return 0
     table = terminal.table("study", "question", "scales")
     for entry in entries:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -102,9 +101,8 @@ def evaluate(arguments: argparse.Namespace, console: Console) -> None:
     from isotherm.probes.finetune import EPOCHS
 
     probes = tuple(_names(arguments.probe)) if arguments.probe is not None else ("knn", "linear")
-    command = "isotherm " + shlex.join(sys.argv[1:]) if sys.argv[1:2] == ["evaluate"] else ""
     with terminal.mistakes(), terminal.progress(console) as note:
-        options = Options(arguments.seed, None, arguments.html, arguments.json, command, note)
+        options = Options(arguments.seed, None, arguments.html, arguments.json, arguments.typed, note)
         tuning = Tuning(
             arguments.epochs or EPOCHS,
             arguments.lr,
@@ -187,10 +185,9 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
             page("Encoders side by side", result.tables(), result.lines()).write(arguments.html)
         if arguments.json is not None:
             put_json(arguments.json, result.as_dict())
-    show(console, result.tables(), result.lines())
     for each in suited:
-        for name, why in each.skipped:
-            console.print(f"{each.model} skipped {name}: {why}", highlight=False, soft_wrap=True)
+        _warn(each.unfinished, each.model)
+    show(console, result.tables(), result.lines())
     terminal.written(console, arguments)
 
 

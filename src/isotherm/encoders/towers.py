@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable
 from typing import Any, Literal, Self, get_args
 
@@ -103,3 +104,24 @@ def digest_of(module: nn.Module) -> bytes:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.digest()[:16]
+
+
+def structure_of(module: nn.Module) -> str:
+    """16 letters that tell what a network does with its weights: its parts, their settings and their code."""
+    digest = hashlib.sha256()
+    for name, part in module.named_modules():
+        kind = type(part)
+        settings = {k: v for k, v in sorted(vars(part).items()) if k[0] != "_" and k != "training" and _plain(v)}
+        digest.update(repr((name, kind.__qualname__, settings, part.extra_repr())).encode())
+        try:
+            digest.update(inspect.getsource(kind).encode())
+        except (OSError, TypeError):  # it was not made from a file
+            continue
+    return digest.hexdigest()[:16]
+
+
+def _plain(value: object) -> bool:
+    """Whether a setting is the same text in every process."""
+    if isinstance(value, tuple | list):
+        return all(map(_plain, value))
+    return isinstance(value, bool | int | float | str | None)

@@ -147,7 +147,7 @@ def embedding_of(
 
 def write(name: str, assessment: Assessment, embedding: Embedding, options: Options) -> None:
     """The page and the numbers, where they are wanted."""
-    if options.html is not None:
-        page_of(name, assessment, embedding, options).write(options.html)
     if options.json is not None:
         put_json(options.json, assessment.as_dict())
+    if options.html is not None:
+        page_of(name, assessment, embedding, options).write(options.html)

@@ -49,10 +49,10 @@ class Measured:
         if self.right and (len(self.right) != len(self.values) or self.n > 8 * min(map(len, self.right))):
             raise ValueError("a bit for each test item is wanted, for each seed")
 
-    @property
-    def like(self) -> tuple[object, ...]:
-        """What must be the same where two are compared."""
-        return self.metric, self.seeds, self.asked, self.shots, self.epochs
+    def like(self, other: Measured) -> bool:
+        """Whether the two can be compared: of the same items, asked alike."""
+        same = all(getattr(self, name) == getattr(other, name) for name in ("metric", "seeds", "shots", "epochs"))
+        return same and same_items(self.asked, other.asked)
 
     @property
     def mean(self) -> float:
@@ -85,6 +85,19 @@ class Measured:
     def from_dict(cls, said: Json) -> Measured:
         given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said.items()}
         return cls(**given)
+
+
+def same_items(one: str, other: str) -> bool:
+    """Whether two were asked of the same items, as far as both say: pixels of other sizes cannot be held together."""
+    parts = [[part.partition("@")[::2] for part in asked.split("-")] for asked in (one, other)]
+    if len(parts[0]) != len(parts[1]):
+        return False
+    for (items, shown), (others, shown_there) in zip(*parts, strict=True):
+        size, _, pixels = shown.partition("=")
+        size_there, _, pixels_there = shown_there.partition("=")
+        if items != others or (size == size_there and pixels != pixels_there):
+            return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from isotherm.checks import FEWEST_SEEDS
 from isotherm.files import Json
 from isotherm.probes.scores import NORMAL_QUANTILE
 
@@ -21,11 +22,13 @@ class Difference:
     interval: tuple[float, float]
     over: str
     """What the interval is over: seeds, items, or both."""
+    enough: bool = True
+    """Whether there are items, or seeds enough to tell of their spread."""
 
     @property
     def decided(self) -> bool:
-        """Whether 0 is outside."""
-        return self.interval[0] > 0 or self.interval[1] < 0
+        """Whether 0 is outside, and not by the agreement of two seeds."""
+        return self.enough and (self.interval[0] > 0 or self.interval[1] < 0)
 
     def as_dict(self) -> Json:
         return {"value": self.value, "interval": list(self.interval), "over": self.over}
@@ -60,4 +63,5 @@ def paired(by_seed: Sequence[float], items: Tensor | None = None) -> Difference 
     if not squares:
         return None
     mean, half = float(values.mean()), math.sqrt(sum(squares))
-    return Difference(mean, (mean - half, mean + half), " and ".join(over))
+    enough = k >= FEWEST_SEEDS or (items is not None and n > 1)
+    return Difference(mean, (mean - half, mean + half), " and ".join(over), enough)

@@ -56,13 +56,15 @@ def _add_set(page: Page, on: OnSet) -> None:
     logits, by = _judged(on)
     if logits is None:
         return
-    page.section(name, f"As the {by} probe answers: {len(test):,} test images in {len(_names(test)):,} classes.")
+    names = _names(test, on.target.train)
+    asked = len(torch.unique(test.labels))
+    page.section(name, f"As the {by} probe answers: {len(test):,} test images in {asked:,} classes.")
     predicted = logits.argmax(1)
-    page.figure(_confusion(test, predicted))
-    _add_classes(page, test, predicted)
-    _add_mistakes(page, test, logits)
+    page.figure(_confusion(test, predicted, names))
+    _add_classes(page, test, predicted, names)
+    _add_mistakes(page, test, logits, names)
     if on.features is not None:
-        _add_neighbours(page, on)
+        _add_neighbours(page, on, names)
 
 
 def _judged(on: OnSet) -> tuple[Tensor | None, str]:
@@ -76,16 +78,18 @@ def _judged(on: OnSet) -> tuple[Tensor | None, str]:
     return (votes / votes.sum(1, keepdim=True)).clamp_min(1e-12).log(), f"{k} nearest neighbours"
 
 
-def _names(images: Images) -> list[str]:
-    return list(images.classes) or [str(c) for c in range(int(images.labels.max()) + 1)]
+def _names(*parts: Images) -> list[str]:
+    """Of every class that a part of the set has: what is asked may be taken for one that only training had."""
+    named = max((part.classes for part in parts), key=len)
+    largest = max(int(part.labels.max()) for part in parts)
+    return [*named, *(str(c) for c in range(len(named), largest + 1))]
 
 
-def _confusion(test: Images, predicted: Tensor) -> HeatMap:
+def _confusion(test: Images, predicted: Tensor, names: Sequence[str]) -> HeatMap:
     """What a class is taken for, in percent of its images; of many classes those that are confused most."""
-    names = _names(test)
     classes = len(names)
     counts = torch.zeros(classes, classes)
-    counts.index_put_((test.labels, predicted.clamp_max(classes - 1)), torch.ones(len(predicted)), accumulate=True)
+    counts.index_put_((test.labels, predicted), torch.ones(len(predicted)), accumulate=True)
     wrong = counts.sum(1) - counts.diagonal() + counts.sum(0) - counts.diagonal()
     shown = torch.argsort(wrong, descending=True, stable=True)[:MATRIX].sort().values
     share = 100 * counts[shown][:, shown] / counts[shown].sum(1, keepdim=True).clamp_min(1)
@@ -102,8 +106,8 @@ def _confusion(test: Images, predicted: Tensor) -> HeatMap:
     )
 
 
-def _add_classes(page: Page, test: Images, predicted: Tensor) -> None:
-    names, rows = _names(test), []
+def _add_classes(page: Page, test: Images, predicted: Tensor, names: Sequence[str]) -> None:
+    rows = []
     for c, name in enumerate(names):
         of = predicted[test.labels == c]
         if not len(of):
@@ -125,14 +129,13 @@ def _add_classes(page: Page, test: Images, predicted: Tensor) -> None:
         page.table(columns, cells)
 
 
-def _add_mistakes(page: Page, test: Images, logits: Tensor) -> None:
+def _add_mistakes(page: Page, test: Images, logits: Tensor, names: Sequence[str]) -> None:
     p = logits.double().softmax(1)
     sure, predicted = p.max(1)
     wrong = torch.nonzero(predicted != test.labels)[:, 0]
     if not len(wrong):
         page.text("It makes no mistake.")
         return
-    names = _names(test)
     first = wrong[torch.argsort(sure[wrong], descending=True, stable=True)][:MISTAKES]
     page.text(
         f"The {len(first)} mistakes it is most confident of, of {len(wrong):,}: what it says, how sure, what it is."
@@ -142,8 +145,7 @@ def _add_mistakes(page: Page, test: Images, logits: Tensor) -> None:
         [
             Thumbnail(
                 png(x),
-                f"{_said(names, int(predicted[i]))} {100 * float(sure[i]):.0f} %, "
-                f"is {_said(names, int(test.labels[i]))}",
+                f"{names[int(predicted[i])]} {100 * float(sure[i]):.0f} %, is {names[int(test.labels[i])]}",
                 "bad",
             )
             for i, x in zip(first.tolist(), pixels, strict=True)
@@ -151,11 +153,10 @@ def _add_mistakes(page: Page, test: Images, logits: Tensor) -> None:
     )
 
 
-def _add_neighbours(page: Page, on: OnSet) -> None:
+def _add_neighbours(page: Page, on: OnSet, names: Sequence[str]) -> None:
     """Some test images, evenly from all, and the training images next to each."""
     assert on.features is not None
     train, test = on.target.train, on.target.test
-    names = _names(train)
     asked = torch.linspace(0, len(test) - 1, min(QUERIES, len(test))).long()
     k = min(NEIGHBOURS, len(train))
     bank = unit(on.features[0], "train").float()
@@ -164,15 +165,11 @@ def _add_neighbours(page: Page, on: OnSet) -> None:
     page.text("Test images and the training images that are nearest to them, by the cosine of their features.")
     for row, query in zip(near, asked.tolist(), strict=True):
         label = int(test.labels[query])
-        pictures = [Thumbnail(png(test.at(torch.tensor([query]))[0]), f"asked: {_said(names, label)}")]
+        pictures = [Thumbnail(png(test.at(torch.tensor([query]))[0]), f"asked: {names[label]}")]
         for i, x in zip(row.tolist(), train.at(row), strict=True):
             same = int(train.labels[i]) == label
-            pictures.append(Thumbnail(png(x), _said(names, int(train.labels[i])), "good" if same else "bad"))
+            pictures.append(Thumbnail(png(x), names[int(train.labels[i])], "good" if same else "bad"))
         page.gallery(pictures)
-
-
-def _said(names: Sequence[str], label: int) -> str:
-    return names[label] if label < len(names) else str(label)
 
 
 def png(pixels: Tensor) -> bytes:

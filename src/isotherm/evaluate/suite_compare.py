@@ -83,7 +83,7 @@ def compare_suites(suited: Sequence[Suited]) -> SuiteComparison:
     """Pair what was measured alike: the same set, probe, metric, seeds, shots and test items."""
     if len(suited) < 2:
         raise ValueError(f"compare --suite needs at least 2 models, got {len(suited)}.")
-    notes: list[str] = []
+    notes = [f"{each.model}: {line}" for each in suited for line in each.lines()]
     all_pairs = []
     for other in suited[1:]:
         theirs = {(m.set, m.probe): m for m in other.measured}
@@ -92,7 +92,7 @@ def compare_suites(suited: Sequence[Suited]) -> SuiteComparison:
             that = theirs.get((mine.set, mine.probe))
             if that is None:
                 notes.append(f"{mine.set}, {mine.probe}: only {suited[0].model} has it")
-            elif mine.like != that.like:
+            elif not mine.like(that):
                 unlike = "asked of other items, with other seeds, shots or epochs, or by another metric"
                 notes.append(f"{mine.set}, {mine.probe}: {unlike}; left out")
             else:

@@ -86,10 +86,14 @@ def open_target(
 
 
 def _items(images: Images, name: str) -> str:
-    """Ids and labels, and the pixels where they are not brought to the model's size."""
+    """Ids and labels, and the pixels: as they are, or with the model's size, to which they were brought.
+
+    `measured.same_items` compares two of them.
+    """
     of = hashlib.sha256(images.ids.numpy().tobytes() + images.labels.numpy().tobytes()).hexdigest()[:16]
+    pixels = fingerprints.of_images(images)
     own_size = outside_data.data_address(name) is None and not _takes_size(name)
-    return f"{of}.{fingerprints.of_images(images)}" if own_size else of
+    return f"{of}.{pixels}" if own_size else f"{of}@{'x'.join(map(str, images.shape[1:]))}={pixels}"
 
 
 def part_of(name: str, splits: tuple[str, ...], size: int, given: Mapping[str, Any] = MappingProxyType({})) -> Images:

@@ -20,6 +20,7 @@ from isotherm.inspect.health import Health
 from isotherm.probes import PROTOCOLS, Score, Spread
 from isotherm.probes.extract import parts
 from isotherm.probes.finetune import EPOCHS, finetuned
+from isotherm.probes.kept import KEY
 from isotherm.probes.linear import chosen
 from isotherm.probes.multi_label import multi_label_linear
 from isotherm.probes.scores import MultiLabelScore, ranks, score
@@ -131,12 +132,12 @@ def assess_on(
     model = open_model(source, wanted)
     sets = tuple(_on_set(name, model, probes, options, tuning) for name in dict.fromkeys(data))
     assessment = TransferAssessment(model, sets)
+    if options.json is not None:
+        put_json(options.json, assessment.as_dict())
     if options.html is not None:
         from isotherm.evaluate.pictures import transfer_page  # noqa: PLC0415 - only where it is wanted
 
         transfer_page(assessment, options).write(options.html)
-    if options.json is not None:
-        put_json(options.json, assessment.as_dict())
     return assessment
 
 
@@ -175,7 +176,7 @@ def _probe(
                 model.encoder, train, test, shown, tuning.shots, epochs=tuning.epochs, lr=tuning.lr, size=model.size
             )
             return {f"fine-tuned, {tuning.shots} per class": few}, None
-        keep = None if tuning.out is None else tuning.out / f"finetune-{_file_name(target.name)}.pt"
+        keep = None if tuning.out is None else tuning.out / f"finetune-{_file_name(target.name)}-{KEY}.pt"
         result, logits = finetuned(
             *(model.encoder, train, test, shown, target.class_weights, tuning.epochs),
             lr=tuning.lr, seed=seed, size=model.size, keep=keep,

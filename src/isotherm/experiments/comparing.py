@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from isotherm.checks import FEWEST_SEEDS
 from isotherm.experiments.claims.decision import interval
 from isotherm.experiments.records import Record, Records
 from isotherm.experiments.study import Comparison, varied_label
@@ -34,7 +35,7 @@ class Difference:
 
     def told(self, of: Measure) -> str:
         """Which is better, by what is better of this measure."""
-        if self.seeds < 2 or not self.sure:
+        if self.seeds < FEWEST_SEEDS or not self.sure:
             return "inconclusive"
         if of.better is None:
             return "higher" if of.factor * self.mean > 0 else "lower"

@@ -175,7 +175,7 @@ class Ledger:
         records = [self._ended.get(i) or progress.record(point) for i, point in enumerate(self.points)]
         self._ended = {i: record for i, record in enumerate(records) if record.state != "planned"}
         if len(self._ended) != self._written:
-            files.write_text(progress.folder / RECORDS, as_lines(records))
+            files.write_if_new(progress.folder / RECORDS, as_lines(records))
             self._written = len(self._ended)
         return Records(records)
 

@@ -70,7 +70,11 @@ class Looks:
     def write(self) -> None:
         """Into the folder, if there is anything to tell."""
         if self.looks:
-            files.write_json(self.folder / FILE, {"seeds": self.seeds, "looks": [asdict(look) for look in self.looks]})
+            files.write_text(self.folder / FILE, self.as_json())
+
+    def as_json(self) -> str:
+        stored = {"seeds": self.seeds, "looks": [asdict(look) for look in self.looks]}
+        return json.dumps(stored, indent=1, ensure_ascii=False) + "\n"
 
     def add(self, records: Records, judged: Sequence[Judged], step: Step | None, why: str) -> None:
         """Remember a look, and the seeds that it asks for."""

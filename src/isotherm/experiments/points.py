@@ -63,6 +63,20 @@ def _refuse_two_of_one_name(points: Sequence[Point]) -> None:
         label = Where(point.arm, point.varied).label
         if known.setdefault((label, point.seed), point.config.key) != point.config.key:
             raise ValueError(f"two arms of the study are called '{label}': their runs could not be told apart.")
+    by_arm: dict[str, dict[str, Settings]] = {}
+    for point in points:
+        by_arm.setdefault(point.arm, {}).setdefault(Where(point.arm, point.varied).label, point.varied)
+    for arm, there in by_arm.items():
+        for one, other in itertools.permutations(there.values(), 2):
+            if one.items() < other.items():
+                raise ValueError(
+                    f"two arms of the study are called '{arm}': what is asked of it{_of(one)} would be of "
+                    f"'{Where(arm, other).label}', too. Give them names of their own."
+                )
+
+
+def _of(varied: Settings) -> str:
+    return f" at {', '.join(f'{k} = {v}' for k, v in varied.items())}" if varied else ""
 
 
 def _refuse_unread_everywhere(study: Study, points: Sequence[Point]) -> None:

@@ -28,7 +28,7 @@ from isotherm.experiments.judging import Judged, by_chance, count, judge
 from isotherm.experiments.looks import FILE as LOOKS
 from isotherm.experiments.looks import Looks, history
 from isotherm.experiments.points import at_scale, instead_at
-from isotherm.experiments.records import RECORDS, Records
+from isotherm.experiments.records import RECORDS, Records, as_lines
 from isotherm.experiments.records import read as read_records
 from isotherm.experiments.study import Comparison, Figure, PaperTable, Study, Where
 from isotherm.experiments.wording import by_seed, details, duration, sentence
@@ -78,7 +78,7 @@ def publish(study: Study, source: Path, folder: Path) -> tuple[Sequence[Judged],
     contents = {name: written.encode() for name, (written, _) in tables.items()}
     contents |= _pictures(telling.drawn)
     contents |= {name: (folder / name).read_bytes() for name in telling.kept}
-    contents |= _records(telling.about, source)
+    contents |= _records(telling)
     page = [*_page(telling, {name: about for name, (_, about) in tables.items()}), "", _list_of(contents), ""]
     _replace({PAGE: "\n".join(page).encode(errors="backslashreplace"), **contents}, folder)
     return telling.judged, telling.records
@@ -95,11 +95,18 @@ def _refuse_another(source: Path, folder: Path) -> None:
     if lost := (_finished(folder) or set()) - (_finished(source) or set()):
         raise ValueError(
             f"{folder} has {len(lost)} finished runs that {source} lacks, and they would be lost. Copy its "
-            f"{RECORDS} and {execute.ABOUT} to a study's folder and go on there, or remove the page first."
+            f"{RECORDS}, {execute.ABOUT} and, if it has one, {LOOKS} to a study's folder and go on there, or remove "
+            "the page first."
+        )
+    if len(Looks.of(folder).looks) > len(Looks.of(source).looks):
+        raise ValueError(
+            f"{folder} tells of more looks at the verdicts than {source} does. Copy its {LOOKS} there, or remove the "
+            "page first."
         )
 
 
 def _telling(study: Study, source: Path, folder: Path) -> Telling:
+    looks = Looks.of(source)  # before the records, of which a running study may have more meanwhile
     about = execute.about(source)
     records = read_records(source)
     recorded = about.recorded or _day((source / RECORDS).stat().st_mtime)
@@ -110,7 +117,7 @@ def _telling(study: Study, source: Path, folder: Path) -> Telling:
     drawn = draw_figures(here.figures, read)
     kept = _kept([figure for figure in here.figures if all(each.figure is not figure for each in drawn)], read, folder)
     shown = _shown(here, drawn)
-    return Telling(here, about, records, read, judge(here, read), shown, kept, Looks.of(source), design, place)
+    return Telling(here, about, records, read, judge(here, read), shown, kept, looks, design, place)
 
 
 def _shown(study: Study, drawn: Sequence[Drawn]) -> list[Drawn]:
@@ -198,10 +205,15 @@ def _pictures(drawn: Sequence[Drawn]) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in paths}
 
 
-def _records(about: About, source: Path) -> dict[str, bytes]:
-    """What the claims can be judged by again, and the study can go on from."""
-    stored = {name: (source / name).read_bytes() for name in (RECORDS, LOOKS) if (source / name).exists()}
-    return {**stored, execute.ABOUT: (json.dumps(about.as_dict(), indent=1, ensure_ascii=False) + "\n").encode()}
+def _records(telling: Telling) -> dict[str, bytes]:
+    """What the claims can be judged by again, and the study can go on from: as the page has read it, not as it is."""
+    stored = {
+        RECORDS: as_lines(telling.records.planned),
+        execute.ABOUT: json.dumps(telling.about.as_dict(), indent=1, ensure_ascii=False) + "\n",
+    }
+    if telling.looks.looks:
+        stored[LOOKS] = telling.looks.as_json()
+    return {name: text.encode(errors="backslashreplace") for name, text in stored.items()}
 
 
 def _list_of(contents: Mapping[str, bytes]) -> str:

@@ -17,7 +17,7 @@ import yaml
 
 import isotherm
 from isotherm import files
-from isotherm.experiments.claims.decision import FEWEST_SEEDS
+from isotherm.checks import FEWEST_SEEDS
 from isotherm.experiments.claims.verdict import Outcome
 from isotherm.experiments.csv_tables import as_cell
 from isotherm.experiments.drawn import Drawn, charts_of, draw_figures

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from isotherm.files import check_places, put_json
+from isotherm.files import Json, check_places, put_json
 from isotherm.inspect import comparing, comparison_page
 from isotherm.inspect.comparing import Comparison, compare
 from isotherm.inspect.findings import Row, describe
@@ -56,7 +56,7 @@ class Output:
         """Refuse before minutes of work what could not be written after them, or is what is read."""
         check_places(self.html, self.json, read)
 
-    def write(self, page: Callable[[], Page], numbers: object) -> None:
+    def write(self, page: Callable[[], Page], numbers: Json) -> None:
         if self.html is not None:
             page().write(self.html)
         if self.json is not None:

@@ -65,6 +65,8 @@ class Entry:
     """Dimensions, on which geometry depends."""
     run: RunFacts | None = None
     """Of a run: its settings and curves."""
+    ids: tuple[object, ...] = ()
+    """Of a file: those of its items, where it has them."""
     classes: tuple[int, ...] = ()
     """Of a file: how many items each class has, on which all depends that is about classes."""
 
@@ -185,7 +187,8 @@ def entry_of(path: Path, reading: Reading) -> Entry:
         if embedding.labels is None
         else tuple(sorted(torch.unique(embedding.labels, return_counts=True)[1].tolist()))
     )
-    return Entry(embedding.name, values, health, errors, ("file", embedding.total, health.n), health.d, None, sizes)
+    items = ("file", embedding.total, embedding.rows.numpy().tobytes())
+    return Entry(embedding.name, values, health, errors, items, health.d, None, embedding.ids, sizes)
 
 
 def difference_cells(differences: Sequence[Difference]) -> list[list[str]]:
@@ -276,7 +279,8 @@ def comparable(measure: str, entries: Sequence[Entry]) -> bool:
 def alike(measure: str, entries: Sequence[Entry]) -> bool:
     """Whether a measure of these is of the same items, and in as many dimensions where it depends on them."""
     of_classes = bool({"labels", "features"} & set(fact(measure).needs))  # which do not depend on the width
-    return len({(entry.items, entry.classes if of_classes else entry.width) for entry in entries}) == 1
+    same = len({(entry.items, entry.classes if of_classes else entry.width) for entry in entries}) == 1
+    return same and len({entry.ids for entry in entries if entry.ids}) < 2
 
 
 def _best(measure: str, entries: Sequence[Entry]) -> int | None:

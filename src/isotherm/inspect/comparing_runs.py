@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from isotherm.checks import FEWEST_SEEDS
 from isotherm.inspect.health import Floats
 from isotherm.measures.catalogue import measure as fact
 from isotherm.report import Line, Lines
@@ -50,9 +51,9 @@ class Difference:
 
     @property
     def better(self) -> str | None:
-        """The arm that is better (95 %), if the interval leaves no doubt and the measure has a direction."""
+        """The arm that is better (95 %), if seeds and interval leave no doubt and the measure has a direction."""
         direction = fact(self.measure).better
-        if direction is None or self.low <= 0 <= self.high:
+        if direction is None or self.seeds < FEWEST_SEEDS or self.low <= 0 <= self.high:
             return None
         return self.arm if (self.low > 0) == (direction == "higher") else self.against
 

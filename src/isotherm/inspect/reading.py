@@ -6,6 +6,7 @@ What had to be changed on the way in (integers made floats, rows left out) is sa
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class Embedding:
     notes: tuple[Finding, ...]
     dimensions: tuple[str, ...] = ()
     """Of a table with a column a dimension: their names."""
+    ids: tuple[Any, ...] = ()
+    """Of the items, where the file has them, as `isotherm embed` writes them."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def read(
         second = _floats(_as_many(other[0], other[1], total, rows), other[0], notes)
     indices = torch.arange(total) if rows is None else torch.from_numpy(rows)
     title = path.name if not name else f"{path.name}:{name}"
-    whole = Embedding(title, z, codes, classes, second, indices, total, (), column.dimensions)
+    ids = columns["ids"].take(rows).tolist() if "ids" in columns and columns["ids"].shape == (total,) else ()
+    whole = Embedding(title, z, codes, classes, second, indices, total, (), column.dimensions, tuple(ids))
     return _usable(whole, missing, str(path), drop, notes)
 
 
@@ -169,6 +173,7 @@ def _usable(whole: Embedding, missing: Tensor, source: str, drop: bool, notes: l
         parts |= {part: getattr(whole, part)[keep] for part in ("z", "rows")}
         beside = {part: getattr(whole, part) for part in ("labels", "views")}
         parts |= {part: None if value is None else value[keep] for part, value in beside.items()}
+        parts["ids"] = tuple(itertools.compress(whole.ids, keep.tolist()))
     return dataclasses.replace(whole, **parts)
 
 

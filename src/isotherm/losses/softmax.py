@@ -83,6 +83,7 @@ class InfoNCELoss(Loss):
     `symmetric` asks both ways and takes the mean; more than two views: the mean over pairs of views.
 
     Fixed points: log(n) when all similarities are equal, n items.
+    With `negatives` view 0 asks alone, and the other views are its positives together, each among all.
     """
 
     def __init__(
@@ -116,7 +117,8 @@ class CMCLoss(Loss):
     :math:`\mathcal{L}^{a \to b}` is `InfoNCELoss` with view a asking and view b answering.
 
     Fixed points: log(n) when all similarities are equal, n items.
-    Differs from the paper: the mean over pairs of views, where it has the sum.
+    Differs from the paper: the mean over pairs of views, where it has the sum. With `negatives` view 0 asks alone, and
+    the other views are its positives together, each among all.
     """
 
     def __init__(self, temperature: TemperatureLike = 0.07, reduction: Reduction = "mean") -> None:

@@ -200,7 +200,9 @@ def lidar(*views: Tensor, delta: float = LIDAR_DELTA) -> float:
     between = means - means.mean(0)
     d = z.shape[2]
     scatter = within.T @ within / len(within) + positive("delta", delta) * torch.eye(d, dtype=z.dtype, device=z.device)
-    root = torch.linalg.cholesky(scatter)
+    root, failed = torch.linalg.cholesky_ex(scatter)
+    if failed:
+        raise ValueError(f"lidar adds {delta} to each dimension, which numbers as large as these swallow; scale them.")
     spread = torch.linalg.solve_triangular(root, between.T, upper=False)  # has the spectrum of Σ_w^−½ Σ_b Σ_w^−½
     return smooth_rank(torch.linalg.eigvalsh(spread @ spread.T / len(means)).clamp_min(0))
 

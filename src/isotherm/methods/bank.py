@@ -60,7 +60,7 @@ class MemoryBank(Method):
             raise ValueError(
                 f"{self.negatives} negatives are asked for; the bank has {len(free)} entries outside the batch."
             )
-        chance = torch.Generator().manual_seed(self.seed * 1_000_003 + self.step)
+        chance = torch.Generator().manual_seed((self.seed * 1_000_003 + self.step) % (1 << 63))
         return free[torch.randperm(len(free), generator=chance)[: self.negatives]].to(indices.device)
 
     @torch.no_grad()

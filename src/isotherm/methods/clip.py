@@ -70,6 +70,11 @@ class CLIP(Method):
         self.captions = given.views - 1
         if loss.takes_labels:
             raise ValueError(f"{type(loss).__name__} needs labels, which captions are not; use --loss InfoNCELoss.")
+        if loss.two_by_two and loss.only_for_pairing and pairing != "own":
+            raise ValueError(
+                f"--method clip asks both ways, whatever {type(loss).__name__}({loss.only_for_pairing}) says: leave "
+                "that out, or say --method.pairing own, and images alone ask."
+            )
         if loss.needs_predictor:
             raise ValueError(
                 f"{type(loss).__name__} without a predictor makes all embeddings equal; use --loss InfoNCELoss."
@@ -97,7 +102,8 @@ def image_text(loss: Loss, image: Tensor, captions: Sequence[Tensor], pairing: P
         return torch.stack([loss(image, caption) for caption in captions]).mean()
     with full_precision(captions):
         if loss.two_by_two:
-            return torch.stack([loss.of(cross_view([image, caption])) for caption in captions]).mean()
+            pair = loss.pair if pairing == "own" else cross_view
+            return torch.stack([loss.of(pair([image, caption])) for caption in captions]).mean()
         asked = loss.of(one_way(image, *captions))
         blocks = [pairs for caption in captions for pairs in one_way(caption, image)]
         blocks = [replace(pairs, query_views=(number,)) for number, pairs in enumerate(blocks)]

@@ -1,4 +1,4 @@
-"""What a fine-tuning that was interrupted goes on from: one file, written whole after an epoch."""
+"""What a fine-tuning that was interrupted goes on from: a file of its own, written whole after an epoch."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from isotherm.files import write_whole
 
 PAUSE = 5.0
 """Seconds between two writings, at least: an epoch of a few images takes less than its file."""
+KEY = "{key}"
 
 
 class Kept:
     """The state of one fine-tuning, in a file; without a file nothing is kept.
 
-    `settings` tell one fine-tuning from another: a file of another is refused, never mixed in.
+    `settings` tell one fine-tuning from another: a file of another is refused, never mixed in. `{key}` in the file's
+    name stands for what tells them apart, so that each has one of its own.
     """
 
     def __init__(self, path: Path | None, settings: Any) -> None:
-        self.path = path
         self.key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        self.path = path = None if path is None else path.with_name(path.name.replace(KEY, self.key))
         self.state: dict[str, Any] = {"key": self.key, "worths": {}, "training": None}
         self._written = time.monotonic()
         if path is None or not path.exists():

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,7 +142,7 @@ class Config:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}.")
         for name in ("monitor", "randbit", "digits", "seed", "warmup", "weight_decay"):
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}.")
         for name in ("epochs", "steps", "images", "views", "size", "digit_size", "small_size", "monitor_images"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
@@ -150,7 +151,7 @@ class Config:
             raise ValueError(f"seed must be below 2^63, got {self.seed}.")
         positive("trust", self.trust)
         positive("factor", self.factor)
-        if not 0 < self.lr < float("inf"):
+        if not 0 < self.lr < math.inf:
             raise ValueError(f"lr must be positive, got {self.lr}.")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, got {self.clip}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import os
 import signal
 import sys
 import time
@@ -110,7 +111,7 @@ def _begin_with_masked_words(config: Config, place: Runtime) -> None:
     first = first_run.before(config)
     if first is None or place.out is None or runs.looked_into(place.out, config, place.resume) is not None:
         return
-    out, told = first_run.folder(config), place.quiet or world.rank() > 0
+    out, told = first_run.folder(config), place.quiet or os.environ.get("RANK", "0") != "0"  # no group is there yet
     while True:
         if not told:
             print(f"first masked words, {first.steps:,} steps, made once and kept in {out}", file=sys.stderr)
@@ -137,7 +138,7 @@ def _refuse_other_data(config: Config, out: Path) -> None:
 
 
 def _by_the_first(act: Callable[[], Given], device: torch.device) -> Given | None:
-    """What the first process gets from this, nothing on the others; a refusal there ends all of them."""
+    """What the first process gets from this, nothing on the others; a refusal there ends all of them, or all wait."""
     result, problem = None, None
     if world.rank() == 0:
         try:
@@ -145,7 +146,8 @@ def _by_the_first(act: Callable[[], Given], device: torch.device) -> Given | Non
         except (ValueError, OSError) as error:
             problem = error
     if world.any_of(problem is not None, device):
-        raise problem or ValueError("the first process could not start; it says why.")
+        kind = runs.Busy if world.any_of(isinstance(problem, runs.Busy), device) else ValueError
+        raise problem or kind("the first process could not start; it says why.")
     return result
 
 

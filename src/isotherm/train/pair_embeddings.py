@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from isotherm.data.captioned import Captioned
 from isotherm.encoders.features import evaluating
-from isotherm.encoders.towers import Locked, Towers
+from isotherm.encoders.towers import Locked, Towers, structure_of
 from isotherm.measures.pairs import PairSubject
 from isotherm.methods.clip import PairNetwork
 from isotherm.train.features import kept
@@ -44,6 +45,7 @@ def locked_images(towers: Towers, pairs: Captioned, shown: Recipe, everyone: boo
         shown.mean,
         shown.std,
         towers.image.digest.tolist(),
+        structure_of(towers.image_encoder),
     )
     features = kept(what, len(pairs), towers.width, make, everyone)
     for index in features[:, 0].isnan().nonzero()[:, 0].tolist():
@@ -56,13 +58,21 @@ def locked_captions(towers: Towers, pairs: Captioned, everyone: bool = False) ->
     if not isinstance(towers.text, Locked):
         return None
     encoder: Any = towers.text_encoder
-    what = ("captions", pairs.fingerprint(), encoder.pooling, encoder.longest, towers.text.digest.tolist())
+    made_by = (encoder.pooling, encoder.longest, towers.text.digest.tolist(), structure_of(encoder), _words(encoder))
+    what = ("captions", pairs.fingerprint(), *made_by)
 
     def make(numbers: Tensor) -> Tensor:
         features: Tensor = encoder.encode(pairs.captions(numbers))
         return features
 
     return kept(what, len(pairs.starts), towers.widths[1], make, everyone)
+
+
+def _words(encoder: Any) -> str:
+    """A digest of what an encoder takes for words."""
+    fast = getattr(encoder.tokenizer, "backend_tokenizer", None)
+    said = repr(sorted(encoder.tokenizer.get_vocab().items())) if fast is None else fast.to_str()
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 @torch.no_grad()

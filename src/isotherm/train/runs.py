@@ -61,7 +61,7 @@ def looked_into(out: Path, config: Config, resume: bool) -> RunResult | None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out names a folder.")
     if not _begun(out):
-        if out.exists() and {p.name for p in out.iterdir() if p.name[0] != "."} - _before_the_first_step(out):
+        if out.exists() and _of_others(out):
             raise ValueError(f"{out} is not empty and holds no run; choose another folder.")
         return None
     changed = differences(without_later(read_config(out)), without_later(config.as_dict()))
@@ -86,6 +86,14 @@ def _before_the_first_step(out: Path) -> set[str]:
     """
     own = {name for modality in MODALITIES for name in modality.own_files}
     return {METRICS, CONFIG, *own} if _size(out / METRICS) == 0 and _is_ours(out / CONFIG) else set()
+
+
+def _of_others(out: Path) -> set[str]:
+    """What lies in a folder and is not of a run that was killed before it came to anything."""
+    there = {p.name for p in out.iterdir() if p.name[0] != "."}
+    if ours := _before_the_first_step(out):
+        there = {name for name in there - ours if name != "wandb" and not name.startswith("events.out.tfevents.")}
+    return there
 
 
 def _is_ours(path: Path) -> bool:

@@ -3,7 +3,8 @@
 A step is a pure function of the state and (seed, step): the batch and its views, the learning rate, the random numbers
 of the network. So on a GPU steps are queued without looking at them (`isotherm.waiting`), and a `look` now and then
 waits for all of them. If one was not finite, the state from before them is brought back and they are made again, one by
-one and with care: what comes of it is what careful steps alone would have come to.
+one and with care: what comes of it is what careful steps alone would have come to, to rounding where the temperature
+is learnt.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 
 from isotherm import world
 from isotherm.gradient_cache import chance, still, take_chance
@@ -273,8 +274,8 @@ def seed_chance(seed: int, device: torch.device) -> None:
 
 
 def statistics(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
-    """What BN has counted, and a copy: a step that is skipped must leave no trace."""
-    norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
+    """What batch and instance norms have counted, and a copy: a step that is skipped must leave no trace."""
+    norms = [m for m in module.modules() if isinstance(m, _NormBase)]
     return [(b, b.clone()) for m in norms for b in m.buffers()]
 
 

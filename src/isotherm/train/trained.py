@@ -107,4 +107,7 @@ def _plain(name: str, value: Any) -> Any:
             f"a run records its {name} by name and plain settings, and {type(value).__name__} has none: {what}. Give "
             f'{{"name": …, setting: …}}, or "./file.py:Class" for one of your own.'
         )
-    return {"name": type(value).__name__, **{s: v for s, v in settings.items() if s not in ("reduction", "generator")}}
+    if settings.pop("reduction", "mean") != "mean":
+        raise ValueError(f"training takes the mean over the queries; leave reduction={value.reduction!r} out.")
+    settings.pop("generator", None)
+    return {"name": type(value).__name__, **settings}

@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from isotherm.checks import FEWEST_SEEDS
 from isotherm.experiments.claims.verdict import Evidence, Outcome, Part, Verdict
 
 FALSE = 0.05
 """How often a claim may be held without an effect, or contradicted with the least one that counts."""
-FEWEST_SEEDS = 3
-"""Two say nothing of their spread: shares of a few hundred images often agree to the last digit by chance."""
 MOST_SEEDS = 12
 """As many as looking again and again is calibrated for."""
 HOPELESS = 60
