@@ -59,6 +59,12 @@ def small_heads(settings: Settings) -> Settings:
     return {**equal_views(settings), **SMALL.get(settings["method"]["name"], {})}
 
 
+def tiny_heads(settings: Settings) -> Settings:
+    """The same for a few hundred images, among which 256 prototypes would be nobody's."""
+    few = {"method.prototypes": 20} if settings["method"]["name"] == "swav" else {}
+    return {**small_heads(settings), **few}
+
+
 def large_heads(settings: Settings) -> Settings:
     """Heads as large as those of their papers."""
     return LARGE.get(settings["method"]["name"], {})
@@ -93,7 +99,7 @@ SCALES = {
         "seconds, to see that everything works",
         {**SMOKE, "images": 200, "epochs": 1, "batch": 40},
         only={"lr": (RATES[1],)},
-        adjust=small_heads,
+        adjust=tiny_heads,
     ),
     "cpu": Scale(
         "a small network, all images, 2,000 steps, two rates; three seeds",

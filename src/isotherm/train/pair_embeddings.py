@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,8 @@ from isotherm.views import Recipe
 
 AT_ONCE = 32
 """Images that go through a tower together: more take longer on a processor, whose cache they leave."""
+PASSING = ("padding", "truncation")
+"""Of a tokenizer: what calls change."""
 
 
 def locked_images(towers: Towers, pairs: Captioned, shown: Recipe, everyone: bool = False) -> Tensor | None:
@@ -71,7 +74,9 @@ def locked_captions(towers: Towers, pairs: Captioned, everyone: bool = False) ->
 def _words(encoder: Any) -> str:
     """A digest of what an encoder takes for words."""
     fast = getattr(encoder.tokenizer, "backend_tokenizer", None)
-    said = repr(sorted(encoder.tokenizer.get_vocab().items())) if fast is None else fast.to_str()
+    said = repr(sorted(encoder.tokenizer.get_vocab().items()))
+    if fast is not None:  # how it cuts and pads is of the sentences that it saw last
+        said = repr({name: part for name, part in json.loads(fast.to_str()).items() if name not in PASSING})
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
