@@ -3,6 +3,7 @@
 Nobody looks after them, as torchrun would: each must end by itself, in one sentence that names the right one.
 """
 
+import fcntl
 import os
 import signal
 import time
@@ -13,8 +14,14 @@ import pytest
 import torch
 
 import processes
+from isotherm.train.commandline import configure
+from isotherm.train.loop import WAIT
+from isotherm.train.modality import first_run
+from isotherm.train.names import LOCK
 from small_runs import SMALL, command, wait_for_steps
+from small_text import QUICK
 
+pytest_plugins = ("small_text",)
 pytestmark = pytest.mark.slow
 
 SILENCE = 4.0
@@ -154,3 +161,24 @@ def test_a_process_that_was_given_something_else_is_named_before_the_first_step(
         with several(words.__getitem__, folders) as both:
             for process, part in zip(both, wanted, strict=True):
                 assert part in sentence(process, 2)
+
+
+def test_several_processes_wait_for_masked_words_that_another_run_makes(corpus, tmp_path, monkeypatch):
+    """The first learns that somebody is at it; the others wait with it instead of ending."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    settings = {"data": f"text:{corpus}", **QUICK, "epochs": 1, "encoder.masked": 6, "encoder.dropout": 0.0}
+    made = first_run.folder(configure(settings))
+    made.mkdir(parents=True)
+    with (made / LOCK).open("a") as another:
+        fcntl.flock(another, fcntl.LOCK_EX)
+        words = command(tmp_path / "out", "--device", "cpu", settings=settings)
+        with several(words, [tmp_path, tmp_path]) as both:
+            deadline = time.monotonic() + LATE
+            while "first masked words" not in both[0].said.read_text() and time.monotonic() < deadline:
+                time.sleep(0.1)
+            time.sleep(3 * WAIT)  # they have looked more than once
+            assert [process.poll() for process in both] == [None, None]
+            fcntl.flock(another, fcntl.LOCK_UN)
+            assert [process.wait(LATE)[0] for process in both] == [0, 0]
+    assert (made / "result.json").exists()
+    assert (tmp_path / "out/result.json").exists()
