@@ -32,11 +32,11 @@ LATE = 60
 
 
 @contextmanager
-def several(words, folders):
+def several(words, folders, environment=()):
     """Processes that train together, each in its folder; none is left in the end."""
     place = {"WORLD_SIZE": str(len(folders)), "LOCAL_WORLD_SIZE": str(len(folders)), "MASTER_ADDR": "127.0.0.1"}
     place |= {"MASTER_PORT": str(20000 + (os.getpid() * 7 + time.monotonic_ns()) % 20000), "GROUP_RANK": "0"}
-    place |= {"TORCHELASTIC_RUN_ID": "test"}
+    place |= {"TORCHELASTIC_RUN_ID": "test", **dict(environment)}
     words = words if callable(words) else lambda _, same=words: same
     all_of_them = [
         processes.Command(words(rank), environment=place | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, folder=folder)
@@ -172,7 +172,7 @@ def test_several_processes_wait_for_masked_words_that_another_run_makes(corpus, 
     with (made / LOCK).open("a") as another:
         fcntl.flock(another, fcntl.LOCK_EX)
         words = command(tmp_path / "out", "--device", "cpu", settings=settings)
-        with several(words, [tmp_path, tmp_path]) as both:
+        with several(words, [tmp_path, tmp_path], {"XDG_CACHE_HOME": str(tmp_path / "cache")}) as both:
             deadline = time.monotonic() + LATE
             while "first masked words" not in both[0].said.read_text() and time.monotonic() < deadline:
                 time.sleep(0.1)
