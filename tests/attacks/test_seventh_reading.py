@@ -24,7 +24,8 @@ from isotherm.experiments.points import expand
 from isotherm.experiments.study import Arm, Scale, Study
 from isotherm.losses import laws
 from isotherm.measures import lidar
-from isotherm.methods.clip import image_text
+from isotherm.methods.clip import CLIP, image_text
+from isotherm.methods.method import Given
 from isotherm.nn import InfoNCELoss, NTXentLoss
 from isotherm.probes import kept
 from isotherm.train import runs
@@ -223,6 +224,8 @@ def test_pairs_that_ask_one_way_are_taken_so_or_refused():
     one_way = InfoNCELoss(0.2, symmetric=False)
     assert image_text(one_way, a, [b], "own").item() == pytest.approx(one_way(a, b).item())
     assert image_text(one_way, a, [b], "own").item() != pytest.approx(InfoNCELoss(0.2)(a, b).item())
+    with pytest.raises(ValueError, match=r"asks both ways, whatever InfoNCELoss\(symmetric=False\) says"):
+        CLIP(nn.Identity(), one_way, Given(8, 6, 2, views=2))
 
 
 def test_a_loss_of_somebodys_own_has_to_keep_the_laws_of_its_namesake(tmp_path, monkeypatch):
